@@ -63,6 +63,13 @@ constexpr Variable kTable[] = {
     {"NCCL_MAX_NCHANNELS", Type::kInt, "64", "older name of NCCL_MAX_CTAS, which takes precedence"},
     {"NCCL_MIN_CTAS", Type::kInt, "1", "where set, overrides minCTAs of ncclConfig_t"},
     {"NCCL_MIN_NCHANNELS", Type::kInt, "1", "older name of NCCL_MIN_CTAS, which takes precedence"},
+    {"NCCL_MNNVL_CLIQUE_ID", Type::kInt, "-1",
+     "replaces the number of the clique of this rank's GPU in its NVLink fabric; -1: NVML's"},
+    {"NCCL_MNNVL_ENABLE", Type::kInt, "2",
+     "NVLink between hosts: 1 where all of an NVLink clique's ranks can map each other's memory "
+     "(not run on hardware yet), 0 and 2 never"},
+    {"NCCL_MNNVL_UUID", Type::kInt, "-1",
+     "replaces the UUID of the NVLink fabric of this rank's GPU; -1: NVML's"},
     {"NCCL_NET", Type::kString, "",
      "network between hosts: IB (InfiniBand and RoCE; run only on soft-RoCE so far), Socket (TCP), "
      "UCX (its own variables UCX_TLS, UCX_NET_DEVICES apply), or a plugin's name "

@@ -28,7 +28,8 @@ constexpr std::string_view kNoGraphs = "files of rings and trees are not read";
 constexpr std::string_view kOldName =
     "obsolete in the NCCL version whose interface Rondo has; see NCCL_ALGO";
 constexpr std::string_view kNoSymmetric = "there are no kernels for symmetric memory";
-constexpr std::string_view kNoMoreNodes = "there is no NVLink between hosts";
+constexpr std::string_view kOneFabric =
+    "NVLink between hosts has three variables: NCCL_MNNVL_ENABLE, _UUID and _CLIQUE_ID";
 constexpr std::string_view kNoProxy = "there are no helper threads for the network";
 constexpr std::string_view kUntilDeadline = "connections are tried again until RONDO_INIT_TIMEOUT";
 
@@ -63,7 +64,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_MEM_SYNC_DOMAIN", false, "kernels that write to other GPUs use the remote domain"},
     {"NCCL_MIN_NRINGS", false, kOldName},
     {"NCCL_MIN_P2P_NCHANNELS", false, kChosen},
-    {"NCCL_MNNVL_*", true, kNoMoreNodes},
+    {"NCCL_MNNVL_*", true, kOneFabric},
     {"NCCL_MULTI_RANK_GPU_ENABLE", false, "several ranks may always share a GPU"},
     {"NCCL_NETDEVS_POLICY", false, "all interfaces that NCCL_SOCKET_IFNAME allows are used"},
     {"NCCL_NET_FORCE_*", false, kOnePort},

@@ -69,6 +69,7 @@ enum class GpuAttribute : int {  // CUdevice_attribute's numbers
   kDirectFlushes = 117,        // a mask: kFlushByHost
   kDirectOrdering = 118,       // from kOrderedForOwner on, NIC writes need no flush
   kDmabuf = 124,               // dmabuf_export() is supported
+  kFabricHandles = 128,        // fabric_create() and its like are supported
   kMulticast = 132,
   kHostNuma = 134,
 };
@@ -96,6 +97,9 @@ struct GpuIpcHandle {  // cudaIpcMemHandle_t
   unsigned char bytes[64];
 };
 using GpuAllocation = std::uint64_t;  // CUmemGenericAllocationHandle
+struct GpuFabricHandle {              // CUmemFabricHandle
+  unsigned char bytes[64];
+};
 
 enum class GpuCopy : int { kHostToHost = 0, kHostToDevice, kDeviceToHost, kDeviceToDevice, kAny };
 enum class GpuCapture : int { kNone = 0, kActive = 1, kInvalidated = 2 };
@@ -188,7 +192,8 @@ struct GpuApi {
   GpuError (*ipc_open)(void** pointer, const GpuIpcHandle& handle);
   GpuError (*ipc_close)(void* pointer);
 
-  // Virtual memory: allocations that can be shared as file descriptors. May be absent, all at once.
+  // Virtual memory: allocations that can be shared as file descriptors. May be absent, all at once,
+  // together with fabric_*.
   GpuError (*vmm_granularity)(std::size_t* bytes, int device);
   GpuError (*vmm_create)(GpuAllocation* allocation, std::size_t bytes, int device);
   GpuError (*vmm_release)(GpuAllocation allocation);
@@ -200,6 +205,12 @@ struct GpuApi {
   GpuError (*vmm_export)(int* fd, GpuAllocation allocation);
   GpuError (*vmm_import)(GpuAllocation* allocation, int fd);
   GpuError (*vmm_retain)(GpuAllocation* allocation, void* address);  // the allocation mapped there
+
+  // Virtual memory that processes of other hosts on the same NVLink fabric can map, too. Needs
+  // kFabricHandles, and an IMEX channel in /dev, else the result is kGpuNotPermitted.
+  GpuError (*fabric_create)(GpuAllocation* allocation, std::size_t bytes, int device);
+  GpuError (*fabric_export)(GpuFabricHandle* handle, GpuAllocation allocation);
+  GpuError (*fabric_import)(GpuAllocation* allocation, const GpuFabricHandle& handle);
 
   // GPUDirect: NICs that read and write device memory directly. Each may be absent.
   // A dmabuf file of mapped device memory, in whole host pages. The caller owns fd.

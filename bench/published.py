@@ -31,6 +31,7 @@ class Row:
     gpus: int = 0  # per host; 0: all
     links: int = 0  # NVLinks from a GPU to its switch; 0: those of the file
     ports: int = 0  # per host, the first of each pair of GPUs; 0: all
+    fabric: bool = False  # NVLink joins the hosts
 
 
 TESTS, NCCL = "nccl-tests #", "nccl #"
@@ -46,11 +47,14 @@ ROWS = [
         links=8),
     Row("8 B200", 830, NCCL + "1807", "dgx-b200", algorithm="ring"),
     Row("8 B200, if that was NVLS", 830, NCCL + "1807", "dgx-b200", algorithm="nvls"),
-    Row("2 x 4 GB200, NVLink between hosts", 811, "lixueduan.com", "gb200-nvl72", hosts=2),
+    Row("2 x 4 GB200, NVLink between hosts", 811, "lixueduan.com", "gb200-nvl72", hosts=2,
+        fabric=True),
     Row("18 x 4 GB200 NVL72, 8 GiB", 841, "coreweave/nccl-tests #43", "gb200-nvl72", "8G",
-        hosts=18),
+        hosts=18, fabric=True),
     Row("18 x 4 GB200 NVL72, 512 MiB", 586, "coreweave/nccl-tests #43", "gb200-nvl72", "512M",
-        hosts=18),
+        hosts=18, fabric=True),
+    Row("18 x 4 GB200 NVL72, 8 GiB, by the network", 841, "coreweave/nccl-tests #43",
+        "gb200-nvl72", "8G", hosts=18),
 ]
 
 
@@ -86,7 +90,8 @@ def predict(program, row, folder):
     command = [program, "simulate", "all_reduce", "--topo", topology_of(row, folder), "-b",
                row.size, "-e", row.size, "--algo", row.algorithm, "--csv", rows]
     command += ["--hosts", str(row.hosts)] + (["--gpus", str(row.gpus)] if row.gpus else [])
-    ran = subprocess.run(command, capture_output=True, text=True)
+    variables = {**os.environ, "NCCL_MNNVL_ENABLE": "1" if row.fabric else "0"}
+    ran = subprocess.run(command, capture_output=True, text=True, env=variables)
     if ran.returncode != 0:
         sys.exit(f"{' '.join(command)}: {ran.stderr.strip()}")
     with open(rows, encoding="utf-8") as file:

@@ -9,6 +9,7 @@
 #include "api/cli/commands.h"
 #include "api/cli/known_machines.h"
 #include "api/cli/simulated_lines.h"
+#include "base/env.h"
 #include "base/text_file.h"
 #include "bench/command_line.h"
 #include "bench/options.h"
@@ -178,13 +179,14 @@ Status run(const Ranks& ranks, SimulateOptions wanted) {
   return wanted.csv.empty() ? ok_status() : write_output(wanted.csv, csv_of(all, wanted.call));
 }
 
-Status run_simulation(const SimulateOptions& wanted) {
+Status run_simulation(SimulateOptions wanted) {
   if (wanted.host.ranks > 0) {
     RONDO_TRY(const PlanFacts facts, facts_of_environment(wanted.host));
     const int cores = wanted.host.cores > 0 ? wanted.host.cores : topology::usable_cores();
     return run(HostRanks(facts, cores), wanted);
   }
   RONDO_TRY(topology::Graph graph, machine_by_name(wanted.machine));
+  wanted.shape.fabric = env::get_int("NCCL_MNNVL_ENABLE") == 1;
   RONDO_TRY(GpuCluster cluster, GpuCluster::make(std::move(graph), wanted.shape));
   return run(GpuRanks(std::move(cluster)), wanted);
 }

@@ -56,7 +56,19 @@ Result<GpuCluster> GpuCluster::make(Graph graph, const Shape& shape) {
     cluster.ports_.push_back(std::move(ports));
   }
   cluster.rates_ = gpu::wire_rates(hosts, plan);
-  cluster.plan_ = std::make_shared<const topology::ClusterPlan>(std::move(plan));
+  cluster.network_ = std::make_shared<const topology::ClusterPlan>(std::move(plan));
+  cluster.plan_ = cluster.network_;
+  cluster.joined_ = shape.fabric && cluster.hosts_ > 1 && cluster.gpus_ > 1 && cluster.is_tray();
+  if (!cluster.joined_) return cluster;
+  hosts.resize(1);
+  RONDO_TRY(topology::ClusterPlan of_host,
+            topology::find_channels(hosts, shape.cross_nic, topology::kMaxRings));
+  cluster.rates_ = gpu::wire_rates(hosts, of_host);
+  for (topology::ClusterRing& ring : of_host.rings) {
+    ring.ranks.resize(static_cast<std::size_t>(cluster.ranks()));
+    std::iota(ring.ranks.begin(), ring.ranks.end(), 0);
+  }
+  cluster.plan_ = std::make_shared<const topology::ClusterPlan>(std::move(of_host));
   return cluster;
 }
 
@@ -95,31 +107,63 @@ bool GpuCluster::all_at_switches() const {
   return true;
 }
 
+std::vector<double> GpuCluster::wire_gbs() const {
+  std::vector<double> gbs;
+  for (int h = 0; h < hosts_; ++h)
+    for (int w = 0; w < wires_->count(); ++w) gbs.push_back(gpu::data_gbs(*wires_, w));
+  return gbs;
+}
+
 sim::Machine GpuCluster::machine(cuda::Protocol protocol) const {
   sim::Machine machine;
-  for (int h = 0; h < hosts_; ++h)
-    for (int w = 0; w < wires_->count(); ++w) machine.wire_gbs.push_back(gpu::data_gbs(*wires_, w));
+  machine.wire_gbs = wire_gbs();
   machine.routes = [this, protocol](int from, int to, int ring) {
-    return route(from, to, ring, protocol);
+    if (host_of(from) == host_of(to)) return within_host(from, to, protocol);
+    return joined_ ? by_nvlink(from, to, protocol) : by_network(from, to, ring, protocol);
   };
   return machine;
 }
 
-sim::Route GpuCluster::route(int from, int to, int ring, cuda::Protocol protocol) const {
+sim::Machine GpuCluster::machine_of_messages() const {
+  sim::Machine machine;
+  machine.wire_gbs = wire_gbs();
+  machine.routes = [this](int from, int to, int ring) {
+    constexpr auto kSimple = cuda::Protocol::kSimple;
+    return host_of(from) == host_of(to) ? within_host(from, to, kSimple)
+                                        : by_network(from, to, ring, kSimple);
+  };
+  return machine;
+}
+
+void GpuCluster::add(int host, std::span<const int> wires, sim::Route* route) const {
+  for (const int wire : wires) route->wires.push_back(host * wires_->count() + wire);
+}
+
+sim::Route GpuCluster::within_host(int from, int to, cuda::Protocol protocol) const {
+  sim::Route route;
+  const Wires::Route inside = wires_->between(from % gpus_, to % gpus_);
+  add(host_of(from), inside, &route);
+  const bool nvlink = gpu::by_nvlink(*wires_, inside);
+  route.latency_ns = hop_ns(protocol, nvlink ? LinkClass::kNvLink : LinkClass::kPci);
+  return route;
+}
+
+// From one GPU to its switch and from there to the other GPU: the first and the last wire of routes
+// between GPUs of a host.
+sim::Route GpuCluster::by_nvlink(int from, int to, cuda::Protocol protocol) const {
+  const auto beside = [this](int rank) { return (rank % gpus_ + 1) % gpus_; };
+  sim::Route route;
+  add(host_of(from), wires_->between(from % gpus_, beside(from)).first(1), &route);
+  add(host_of(to), wires_->between(beside(to), to % gpus_).last(1), &route);
+  route.latency_ns = hop_ns(protocol, LinkClass::kNvLink);
+  return route;
+}
+
+// The ring's own ports; otherwise, as in trees, the ports nearest to the two ranks.
+sim::Route GpuCluster::by_network(int from, int to, int ring, cuda::Protocol protocol) const {
   sim::Route route;
   const int a = host_of(from), b = host_of(to);
-  const auto add = [&](int host, Wires::Route wires) {
-    for (const int wire : wires) route.wires.push_back(host * wires_->count() + wire);
-  };
-  if (a == b) {
-    const Wires::Route inside = wires_->between(from % gpus_, to % gpus_);
-    add(a, inside);
-    const bool nvlink = gpu::by_nvlink(*wires_, inside);
-    route.latency_ns = hop_ns(protocol, nvlink ? LinkClass::kNvLink : LinkClass::kPci);
-    return route;
-  }
-  // The ring's own ports; otherwise, as in trees, the ports nearest to the two ranks.
-  const auto& crossing = plan_->rings[static_cast<std::size_t>(ring) % plan_->rings.size()]
+  const auto& crossing = network_->rings[static_cast<std::size_t>(ring) % network_->rings.size()]
                              .crossings[static_cast<std::size_t>(a)];
   const bool along = crossing.from_rank == from && crossing.to_rank == to;
   const std::vector<Ports>& ports = ports_[static_cast<std::size_t>(ring) % ports_.size()];
@@ -127,8 +171,8 @@ sim::Route GpuCluster::route(int from, int to, int ring, cuda::Protocol protocol
                         : gpu::nearest_port(*wires_, from % gpus_, ring);
   const int in =
       along ? ports[static_cast<std::size_t>(b)].in : gpu::nearest_port(*wires_, to % gpus_, ring);
-  add(a, wires_->out(from % gpus_, out));
-  add(b, wires_->in(in, to % gpus_));
+  add(a, wires_->out(from % gpus_, out), &route);
+  add(b, wires_->in(in, to % gpus_), &route);
   route.latency_ns = hop_ns(protocol, LinkClass::kNetwork);
   route.by_proxy = true;
   return route;

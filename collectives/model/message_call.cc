@@ -134,7 +134,7 @@ sim::SimMessageCall message_call(const GpuCluster& cluster, Collective which, in
 }
 
 Result<sim::SimResult> time_messages(const GpuCluster& cluster, const CallRecord& record) {
-  const sim::Machine machine = cluster.machine(cuda::Protocol::kSimple);
+  const sim::Machine machine = cluster.machine_of_messages();
   const std::uint64_t bytes = record.count * size_of(record.type);
   const std::uint64_t quantum = Messages(cluster, bytes).quantum();
   const auto simulated = [&](std::uint64_t some) {

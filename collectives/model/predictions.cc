@@ -255,7 +255,10 @@ Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
   if (cluster.is_tray())
     rows.push_back(
         {"host", "one tray of the rack",
-         "other trays are reached through network ports: NVLink between hosts is not used"});
+         cluster.is_joined()
+             ? "NVLink joins rings and trees of all trays (NCCL_MNNVL_ENABLE); messages use ports"
+             : "other trays are reached through network ports: NVLink between hosts is not used "
+               "(NCCL_MNNVL_ENABLE=1)"});
   const Predicted* other = nullptr;
   for (const Predicted& one : all)
     if (!one.way.chosen && (other == nullptr || one.prediction.us < other->prediction.us))

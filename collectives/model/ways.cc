@@ -19,7 +19,8 @@ using gpu::DevicePlanFacts;
 
 DevicePlanFacts facts_of(const GpuCluster& cluster) {
   DevicePlanFacts facts =
-      cluster.hosts() > 1
+      cluster.is_joined() ? gpu::usual_joined_facts(cluster.ranks(), cluster.hosts())
+      : cluster.hosts() > 1
           ? gpu::usual_internode_facts(cluster.ranks(), cluster.hosts(),
                                        static_cast<int>(cluster.channels().rings.size()))
           : gpu::usual_facts(cluster.ranks(), cluster.ranks(), /*all_reach=*/true,
@@ -30,7 +31,7 @@ DevicePlanFacts facts_of(const GpuCluster& cluster) {
     orders.rings.push_back({ring.ranks, {}});
   orders.rates = cluster.rates();
   orders.fill_facts(&facts);
-  if (cluster.hosts() == 1)
+  if (!facts.crosses())
     facts.max_channels = gpu::usual_channels(facts.wires, facts.ring_slot_bytes, facts.costs);
   facts.direct_ctas = gpu::direct_ctas(gpu::links_of(facts).direct_gbs, facts.costs);
   return facts;

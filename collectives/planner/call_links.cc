@@ -13,15 +13,16 @@ LinkClass near_of(const DevicePlanFacts& facts) {
 
 // Measured links of a host take precedence over its graph.
 bool is_measured(const DevicePlanFacts& facts) {
-  return facts.hosts == 1 &&
-         facts.costs.is_measured(facts.all_reach ? DeviceRate::kPeerByte : DeviceRate::kHostByte);
+  return !facts.crosses() &&
+         facts.costs.is_measured(facts.all_reach || facts.joined ? DeviceRate::kPeerByte
+                                                                 : DeviceRate::kHostByte);
 }
 
 }  // namespace
 
 CallLinks links_of(const DevicePlanFacts& facts) {
   CallLinks links;
-  const bool several = facts.hosts > 1;
+  const bool several = facts.crosses();
   links.near = links.near_all = near_of(facts);
   const bool own = links.near == LinkClass::kOwn;
   links.direct_gbs = link_gbs(links.near, facts.costs) / (own ? facts.ranks : 1);

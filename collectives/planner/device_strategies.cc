@@ -263,7 +263,7 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
   // Over a network paths are long. Both trees of each ring have channels, so that no port has more
   // to carry than another.
   plan.one_tree = algorithm == Algorithm::kTree &&
-                  ((facts.hosts > 1 && channels % (2 * rings_of(facts)) == 0) ||
+                  ((facts.crosses() && channels % (2 * rings_of(facts)) == 0) ||
                    !both_trees_take(facts, record));
   // A round of a ring is one chunk per rank or block; a round of the trees is one chunk per tree.
   const auto parts =

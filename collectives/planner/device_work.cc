@@ -19,7 +19,7 @@ struct DeviceCall {
       : facts(with),
         record(made),
         ranks(facts.ranks),
-        hosts(facts.hosts),
+        hosts(facts.crosses() ? facts.hosts : 1),
         bytes(static_cast<double>(record.count * size_of(record.type))),
         collective(record.collective),
         costs(facts.costs),
@@ -28,8 +28,8 @@ struct DeviceCall {
 
   const DevicePlanFacts& facts;
   const CallRecord& record;
-  double ranks, hosts;
-  double bytes;  // of the call's count
+  double ranks, hosts;  // joined by a network
+  double bytes;         // of the call's count
   Collective collective;
   const DeviceCosts& costs;
   CallLinks links;

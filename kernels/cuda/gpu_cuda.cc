@@ -336,6 +336,7 @@ GpuApi fill_table() {
   RONDO_GPU_CALL(launch);
 #undef RONDO_GPU_CALL
   cuda::fill_vmm(api);
+  cuda::fill_fabric(api);
   cuda::fill_direct(api);
   cuda::fill_multicast(api);
   return api;

@@ -45,6 +45,7 @@ struct Driver {
 const Driver& driver();
 const char* load_driver();  // name of a function that the driver lacks, or nullptr
 void fill_vmm(GpuApi& api);
+void fill_fabric(GpuApi& api);
 void fill_direct(GpuApi& api);
 void fill_multicast(GpuApi& api);
 cudaError_t capture_status(cudaStream_t stream, cudaStreamCaptureStatus* status,

@@ -23,14 +23,18 @@ bool find(F& function, const char* name, unsigned version = kDriverVersion) {
   return error == cudaSuccess && found == cudaDriverEntryPointSuccess;
 }
 
-// Device memory of one device that can be exported as a file descriptor, and that adapters may read
-// and write if the device supports it.
-CUmemAllocationProp shareable(int device) {
+// CU_MEM_HANDLE_TYPE_FABRIC, which CUDA 12.3 introduced.
+constexpr auto kFabricHandle = static_cast<CUmemAllocationHandleType>(8);
+
+// Device memory of one device that can be exported as handles of this type, and that adapters may
+// read and write if the device supports it.
+CUmemAllocationProp shareable(
+    int device, CUmemAllocationHandleType handles = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = device;
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.requestedHandleTypes = handles;
   int direct = 0;
   if (driver().attribute(&direct, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
                          device) == CUDA_SUCCESS &&
@@ -40,6 +44,21 @@ CUmemAllocationProp shareable(int device) {
 }
 
 CUdeviceptr address_of(void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+
+GpuError create(GpuAllocation* allocation, std::size_t bytes,
+                const CUmemAllocationProp& properties) {
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult result = driver().create(&handle, bytes, &properties, 0);
+  *allocation = handle;
+  return result;
+}
+
+GpuError import(GpuAllocation* allocation, void* from, CUmemAllocationHandleType type) {
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult result = driver().import_handle(&handle, from, type);
+  *allocation = handle;
+  return result;
+}
 
 }  // namespace
 
@@ -89,11 +108,7 @@ void fill_vmm(GpuApi& api) {
     return driver().granularity(bytes, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
   };
   api.vmm_create = [](GpuAllocation* allocation, std::size_t bytes, int device) -> GpuError {
-    const CUmemAllocationProp properties = shareable(device);
-    CUmemGenericAllocationHandle handle = 0;
-    const CUresult result = driver().create(&handle, bytes, &properties, 0);
-    *allocation = handle;
-    return result;
+    return create(allocation, bytes, shareable(device));
   };
   api.vmm_release = [](GpuAllocation allocation) -> GpuError {
     return driver().release(allocation);
@@ -120,18 +135,27 @@ void fill_vmm(GpuApi& api) {
     return driver().export_handle(fd, allocation, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   };
   api.vmm_import = [](GpuAllocation* allocation, int fd) -> GpuError {
-    CUmemGenericAllocationHandle handle = 0;
-    const CUresult result =
-        driver().import_handle(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)),
-                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    *allocation = handle;
-    return result;
+    return import(allocation, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)),
+                  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   };
   api.vmm_retain = [](GpuAllocation* allocation, void* address) -> GpuError {
     CUmemGenericAllocationHandle handle = 0;
     const CUresult result = driver().retain(&handle, address);
     *allocation = handle;
     return result;
+  };
+}
+
+void fill_fabric(GpuApi& api) {
+  api.fabric_create = [](GpuAllocation* allocation, std::size_t bytes, int device) -> GpuError {
+    return create(allocation, bytes, shareable(device, kFabricHandle));
+  };
+  api.fabric_export = [](GpuFabricHandle* handle, GpuAllocation allocation) -> GpuError {
+    return driver().export_handle(handle, allocation, kFabricHandle, 0);
+  };
+  api.fabric_import = [](GpuAllocation* allocation, const GpuFabricHandle& handle) -> GpuError {
+    GpuFabricHandle copy = handle;
+    return import(allocation, &copy, kFabricHandle);
   };
 }
 

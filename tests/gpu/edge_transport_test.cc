@@ -20,7 +20,8 @@ TEST(EdgeTransports, TheFirstThatCanConnectIsTaken) {
     EdgeTransport::Home home;
   };
   const Row rows[] = {{{true, true}, "P2P", EdgeTransport::kAtReceiver},
-                      {{true, false}, "host", EdgeTransport::kOnHost},
+                      {{true, false, true}, "host", EdgeTransport::kOnHost},
+                      {{false, false, true}, "NVLink", EdgeTransport::kInFabric},
                       {{false, false}, "network", EdgeTransport::kAtBothEnds},
                       {{false, true}, "network", EdgeTransport::kAtBothEnds}};
   for (const Row& row : rows) {

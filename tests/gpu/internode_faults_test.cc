@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "tests/gpu/cliques.h"
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
@@ -14,7 +15,8 @@ constexpr double kInternodeSoon = 15;  // 2 s are promised; the rest is slack fo
 
 const NamedLayout kInternodeFaultLayouts[] = {
     {"three_hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}},
-    {"two_of_two", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}}};
+    {"two_of_two", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}},
+    {"joined_by_nvlink", in_cliques({{{0}, {1}, {2}}, {"a", "b", "b"}}, {1, 1, 1})}};
 
 class InternodeFaults : public testing::TestWithParam<NamedLayout> {
  protected:

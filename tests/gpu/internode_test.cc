@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "tests/gpu/cliques.h"
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
@@ -21,6 +22,7 @@ const NamedLayout kInternodeLayouts[] = {
     {"two_of_two_threads", {{{0, 1}, {2, 3}}, {"a", "b"}}},
     {"three_of_two", {{{0, 1}, {2}, {3}, {4, 5}}, {"a", "b", "b", "c"}}},
     {"taking_turns", {{{0}, {1}, {2}, {3}}, {"a", "b", "a", "b"}}},
+    {"joined_by_nvlink", in_cliques({{{0, 1}, {2}, {3}}, {"a", "b", "b"}}, {1, 1, 1})},
 };
 
 // Runs as kernels wherever possible; few channels and small slots, so that all are reused often.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A fake NVML that tests script. RONDO_FAKE_NVML has lines of
- *   BUS_ID MAJOR.MINOR [LINK...] [c2c=MEGABYTES,...] [mig=INSTANCES]
+ *   BUS_ID MAJOR.MINOR [LINK...] [c2c=MEGABYTES,...] [mig=INSTANCES] [fabric=BYTE,CLIQUE,STATE]
  * LINK: s (up, to an NVSwitch), h (up, hidden: the other end is unknown), c (to a CPU), d (down),
  * or the bus id of a GPU. MEGABYTES below 0: the link is down. INSTANCES: the GPU is in MIG mode;
- * every other index is unused. A first line "dead": the driver does not respond. */
+ * every other index is unused. BYTE: all 16 bytes of the UUID of its NVLink fabric. A first line
+ * "dead": the driver does not respond. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,16 @@ struct gpu {
   int cut, instances;
   char link[kLinks][32];
   int c2c[kLinks];
+  int cluster, clique, fabric_state;
+};
+
+struct fabric {
+  unsigned version;
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+  unsigned health;
 };
 
 static struct gpu gpus[kMax];
@@ -43,6 +54,7 @@ static void read_word(struct gpu* gpu, char* word) {
     gpu->cut = 1;
     return;
   }
+  if (sscanf(word, "fabric=%d,%d,%d", &gpu->cluster, &gpu->clique, &gpu->fabric_state) == 3) return;
   if (strncmp(word, "c2c=", 4) != 0) {
     snprintf(gpu->link[gpu->links++], sizeof gpu->link[0], "%s", word);
     return;
@@ -133,6 +145,17 @@ int nvmlDeviceGetMaxMigDeviceCount(struct gpu* gpu, unsigned* maximum) {
 int nvmlDeviceGetMigDeviceHandleByIndex(struct gpu* gpu, unsigned index, struct gpu** instance) {
   if (index % 2 != 0 || (int)index / 2 >= gpu->instances) return kNotFound;
   *instance = gpu;
+  return kOk;
+}
+
+int nvmlDeviceGetGpuFabricInfoV(struct gpu* gpu, struct fabric* info) {
+  if (info->version != (2u << 24 | sizeof *info)) return kInvalid;
+  if (gpu->fabric_state == 0) return kNotSupported;
+  memset(info->cluster, gpu->cluster, sizeof info->cluster);
+  info->status = kOk;
+  info->clique = (unsigned)gpu->clique;
+  info->state = (unsigned char)gpu->fabric_state;
+  info->health = 0;
   return kOk;
 }
 

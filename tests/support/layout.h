@@ -22,6 +22,7 @@ struct Layout {
   std::vector<std::vector<int>> processes;  // [process][its rank]: the device, or kHostMemory
   std::vector<std::string> hosts{};         // one per process; empty: one host
   Environment environment{};                // for every process
+  std::vector<Environment> of_process{};    // by process, after that; empty: nothing more
 
   int first_of(int process) const {
     std::size_t ranks = 0;

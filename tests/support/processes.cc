@@ -39,6 +39,9 @@ std::string threads_of(pid_t pid) {
 void RankProcesses::run_process(int process, const Job& job, const ProcessBody& body) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (const auto& [name, value] : job.environment) setenv(name.c_str(), value.c_str(), 1);
+  if (!job.of_process.empty())
+    for (const auto& [name, value] : job.of_process[process])
+      setenv(name.c_str(), value.c_str(), 1);
   if (!job.hosts.empty()) setenv("NCCL_HOSTID", job.hosts[process].c_str(), 1);
   if (process == 0) board().make_id();
   board().wait_id();

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "topology/graph/host_graph.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <iterator>
+#include <map>
 #include <pugixml.hpp>
 
 #include "topology/graph/hwloc_graph.h"
@@ -50,6 +52,17 @@ Status add_gpus(const std::vector<std::string>& bus_ids, HostGraph& host) {
   return ok_status();
 }
 
+// A note for each place in an NVLink fabric, with its GPUs.
+void note_fabrics(const std::vector<NvmlGpu>& gpus, HostGraph& host) {
+  std::map<FabricPlace, std::vector<int>> numbers;
+  for (const NvmlGpu& gpu : gpus)
+    if (gpu.fabric.is_known()) numbers[gpu.fabric].push_back(gpu.number);
+  for (const auto& [place, of_gpus] : numbers)
+    host.notes.push_back(fmt::format(
+        "NVLink fabric {:02x}, clique {}: GPU {}; NCCL_MNNVL_ENABLE=1 uses it between hosts",
+        fmt::join(place.cluster, ""), place.clique, fmt::join(of_gpus, ", ")));
+}
+
 void ask_driver(const char* library, HostGraph& host) {
   if (host.graph.gpus().empty()) return;
   const auto gpus = ask_nvml(library);
@@ -71,6 +84,7 @@ void ask_driver(const char* library, HostGraph& host) {
                                        gpu.bus_id));
     }
   }
+  note_fabrics(*gpus, host);
   auto graph = with_nvml(host.graph, *gpus);
   if (graph.ok()) {
     host.graph = std::move(graph).value();

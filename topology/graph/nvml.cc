@@ -43,6 +43,17 @@ struct NvmlField {
 };
 static_assert(sizeof(NvmlField) == 40 && offsetof(NvmlField, value) == 32);
 
+struct NvmlFabric {  // version 2
+  unsigned version = 2u << 24 | 36;
+  unsigned char cluster[16] = {};
+  int status = 0;
+  unsigned clique = 0;
+  unsigned char state = 0;
+  unsigned health = 0;
+};
+static_assert(sizeof(NvmlFabric) == 36 && offsetof(NvmlFabric, clique) == 24);
+constexpr unsigned char kFabricComplete = 3;
+
 using NvmlDevice = struct NvmlDeviceTag*;
 
 struct NvmlTable {
@@ -61,6 +72,7 @@ struct NvmlTable {
   int (*mig_mode)(NvmlDevice device, unsigned* current, unsigned* pending);
   int (*mig_max)(NvmlDevice device, unsigned* count);
   int (*mig_handle)(NvmlDevice device, unsigned index, NvmlDevice* instance);
+  int (*fabric)(NvmlDevice device, NvmlFabric* info);
 };
 
 struct CloseLibrary {
@@ -89,6 +101,7 @@ Result<NvmlTable> table_of(const NvmlLibrary& library, const char* name) {
   look_up(library, nvml.mig_mode, "nvmlDeviceGetMigMode");
   look_up(library, nvml.mig_max, "nvmlDeviceGetMaxMigDeviceCount");
   look_up(library, nvml.mig_handle, "nvmlDeviceGetMigDeviceHandleByIndex");
+  look_up(library, nvml.fabric, "nvmlDeviceGetGpuFabricInfoV");
   const bool complete = nvml.init != nullptr && nvml.shutdown != nullptr &&
                         nvml.error_string != nullptr && nvml.count != nullptr &&
                         nvml.handle != nullptr && nvml.pci != nullptr && nvml.compute != nullptr;
@@ -130,6 +143,7 @@ class NvmlReader {
       read_links(device, gpu);
       gpu.c2c_gbs = c2c_gbs(device);
       gpu.instances = instances_of(device);
+      gpu.fabric = fabric_of(device);
       gpus.push_back(std::move(gpu));
     }
     return gpus;
@@ -183,6 +197,14 @@ class NvmlReader {
       if (nvml_.mig_handle(device, index, &instance) == kOk) ++instances;
     }
     return instances;
+  }
+
+  FabricPlace fabric_of(NvmlDevice device) const {
+    NvmlFabric info;
+    const bool known = nvml_.fabric != nullptr && nvml_.fabric(device, &info) == kOk &&
+                       info.state == kFabricComplete && info.status == kOk;
+    if (!known) return {};
+    return {std::to_array(info.cluster), info.clique};
   }
 
   double c2c_gbs(NvmlDevice device) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads facts of NVIDIA's GPUs from the driver, by NVML: numbers, compute capabilities, NVLinks,
-// C2C, MIG.
+// C2C, MIG, places in NVLink fabrics.
 //
 // The library (libnvidia-ml.so.1, part of the driver) is loaded at run time; nothing links it.
 // Guarantees: if the driver fails, the result is an error with the reason, never a crash. Rondo
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "topology/graph/fabric.h"
 #include "topology/graph/graph.h"
 
 namespace rondo::topology {
@@ -28,8 +29,9 @@ struct NvmlGpu {
   int compute = 0;  // 90 for 9.0
   std::vector<Peer> nvlinks{};
   int nvlinks_down = 0;
-  double c2c_gbs = 0;  // sum of all active C2C links
-  int instances = -1;  // number of MIG instances; -1: MIG is off
+  double c2c_gbs = 0;    // sum of all active C2C links
+  int instances = -1;    // number of MIG instances; -1: MIG is off
+  FabricPlace fabric{};  // known once the fabric manager has set the GPU up
 };
 
 Result<std::vector<NvmlGpu>> ask_nvml(const char* library = "libnvidia-ml.so.1");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MemoryHandle: identifies memory of one process, so that another process of the host can map it: a
-// file of host memory or of a GPU's virtual memory, or a CUDA IPC handle.
+// file of host memory or of a GPU's virtual memory, or a CUDA IPC handle. A fabric handle is for
+// processes of other hosts.
 //
 // The plain part is in shared memory or in any message. Files are sent separately over a Unix
 // socket, those of many handles together. Guarantees: a file keeps its memory alive, whatever its
@@ -19,12 +20,12 @@
 namespace rondo::gpu {
 
 struct PlainHandle {
-  enum Kind : std::uint64_t { kNone, kIpc, kFile };
+  enum Kind : std::uint64_t { kNone, kIpc, kFile, kFabric };
   Kind kind = kNone;  // kNone: the memory cannot be shared
   ProcessId process{};
   std::uint64_t number = 0;           // the block's number in its process; 0: not registered
   std::uint64_t base = 0, bytes = 0;  // the whole allocation, in its process
-  GpuIpcHandle ipc{};                 // kIpc
+  GpuIpcHandle ipc{};                 // kIpc; the bytes of a fabric handle: kFabric
 };
 
 struct MemoryHandle {

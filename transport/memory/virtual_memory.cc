@@ -70,6 +70,26 @@ Result<std::unique_ptr<VirtualMemory>> VirtualMemory::import(int file, std::size
   return made;
 }
 
+Result<std::unique_ptr<VirtualMemory>> VirtualMemory::make_for_fabric(std::size_t bytes,
+                                                                      int device) {
+  RONDO_TRY(auto made, reserve_import(bytes, {&device, 1}));
+  GpuAllocation allocation = 0;
+  RONDO_CHECK_OK(check(gpu_api()->fabric_create(&allocation, bytes, device),
+                       "cuMemCreate with a fabric handle"));
+  RONDO_CHECK_OK(made->map(allocation, "mapping device memory"));
+  return made;
+}
+
+Result<std::unique_ptr<VirtualMemory>> VirtualMemory::import_fabric(const GpuFabricHandle& handle,
+                                                                    std::size_t bytes, int device) {
+  RONDO_TRY(auto made, reserve_import(bytes, {&device, 1}));
+  GpuAllocation allocation = 0;
+  RONDO_CHECK_OK(check(gpu_api()->fabric_import(&allocation, handle),
+                       "cuMemImportFromShareableHandle of a fabric handle"));
+  RONDO_CHECK_OK(made->map(allocation, "mapping another host's device memory"));
+  return made;
+}
+
 VirtualMemory::~VirtualMemory() { (void)end().ok(); }
 
 Status VirtualMemory::reserve_range() {

@@ -32,6 +32,11 @@ class VirtualMemory {
   // Imports `bytes` bytes that another process exported.
   static Result<std::unique_ptr<VirtualMemory>> import(int file, std::size_t bytes,
                                                        std::span<const int> devices);
+  // The same for processes of other hosts (fabric_memory.h). Only `device` has access. bytes: a
+  // multiple of the granularity.
+  static Result<std::unique_ptr<VirtualMemory>> make_for_fabric(std::size_t bytes, int device);
+  static Result<std::unique_ptr<VirtualMemory>> import_fabric(const GpuFabricHandle& handle,
+                                                              std::size_t bytes, int device);
   ~VirtualMemory();
   VirtualMemory(const VirtualMemory&) = delete;
   VirtualMemory& operator=(const VirtualMemory&) = delete;

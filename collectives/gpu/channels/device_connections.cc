@@ -70,7 +70,8 @@ Result<std::unique_ptr<DeviceConnections>> DeviceConnections::open(ConnectionLay
   std::unique_ptr<DeviceConnections> made(
       new DeviceConnections(std::move(layout), device, std::move(memory), std::move(lazy)));
   for (int r = 0; r < made->layout_.ranks(); ++r)
-    if (made->is_here(r) && !made->has_bounce_buffers(r)) RONDO_CHECK_OK(made->fill(r));
+    if (made->is_here(r) && !made->has_bounce_buffers(r) && !made->has_fabric_slots(r))
+      RONDO_CHECK_OK(made->fill(r));
   return made;
 }
 
@@ -96,6 +97,13 @@ Status DeviceConnections::place_bounce_buffers(int rank, BounceSlots slots) {
     made.for_host.slots[d] = made.pinned.get() + at;
     at += layout_.bounce_slot_bytes(rank, d);
   }
+  return has_fabric_slots(rank) ? ok_status() : fill(rank);
+}
+
+Status DeviceConnections::place_fabric_slots(int rank, FabricSlots slots) {
+  if (!has_fabric_slots(rank)) return ok_status();
+  assert(!fabric_ && (!has_bounce_buffers(rank) || bounce_[rank].pinned != nullptr));
+  fabric_ = std::move(slots);
   return fill(rank);
 }
 
@@ -109,8 +117,9 @@ std::uint64_t DeviceConnections::pinned_bytes(int rank) const {
 std::byte* DeviceConnections::address(const ConnectionLayout::Location& place, int rank) const {
   if (place.home == ConnectionLayout::kHost) return memory_.host_on_device[rank] + place.offset;
   assert(place.home >= 0 && place.home < layout_.ranks());
-  std::byte* const base = place.block == ConnectionLayout::kMain
-                              ? memory_.of_rank[place.home]
+  std::byte* const base = place.block == ConnectionLayout::kMain ? memory_.of_rank[place.home]
+                          : place.block == ConnectionLayout::kFabric
+                              ? fabric_->at(place.home)
                               : lazy_->at(place.block, place.home);
   return base + place.offset;
 }

@@ -6,19 +6,21 @@
 // (ConnectionMemory): make() takes device memory of this process, share_connections() maps that
 // of others. Guarantees: when open() returns, the memory of this process's ranks is zeroed and
 // their ends are written; for a rank with neighbours on other hosts, when place_bounce_buffers()
-// returns. The memory outlives all kernels that use it (own_memory.h). Cost: see
-// connection_layout.h.
+// and place_fabric_slots() return. The memory outlives all kernels that use it (own_memory.h).
+// Cost: see connection_layout.h.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/gpu/agree/process_meeting.h"
+#include "collectives/gpu/channels/fabric_slots.h"
 #include "collectives/gpu/channels/lazy_blocks.h"
 #include "collectives/gpu/plan/connection_layout.h"
 #include "kernels/cuda/connected_args.h"
@@ -89,6 +91,9 @@ class DeviceConnections {
   // memory for the slots of each direction; null: pinned memory, beside the words.
   using BounceSlots = std::array<MappedMemory, cuda::kDirections>;
   Status place_bounce_buffers(int rank, BounceSlots slots);
+  // Takes over the memory of a rank's connections by NVLink to other hosts, before its first launch
+  // and after place_bounce_buffers().
+  Status place_fabric_slots(int rank, FabricSlots slots);
   // One side of a connection of this process's rank to another host, for its net proxy: words at
   // the host's addresses, slots at the addresses that networks use.
   Connection bounce_buffer(const ConnectionLayout::Edge& edge, cuda::Direction direction) const;
@@ -110,6 +115,7 @@ class DeviceConnections {
                     std::unique_ptr<LazyBlocks> lazy);
   Status fill(int rank);  // sets its memory to the state before its next launch
   bool has_bounce_buffers(int rank) const { return layout_.bounce_word_bytes(rank) != 0; }
+  bool has_fabric_slots(int rank) const { return layout_.fabric_bytes(rank) != 0; }
   void empty_on_host(int rank) const;
   std::vector<cuda::DeviceEnd> ends_of(int rank) const;
   std::vector<std::uint64_t> launches_so_far(int rank) const;
@@ -133,7 +139,8 @@ class DeviceConnections {
   const int device_;
   ConnectionMemory memory_;
   const std::unique_ptr<LazyBlocks> lazy_;
-  std::vector<BounceMemory> bounce_;  // by rank
+  std::vector<BounceMemory> bounce_;   // by rank
+  std::optional<FabricSlots> fabric_;  // of the process's only rank
   // By rank: counters beside slots in host memory that the rank raises. Only this rank uses them.
   std::vector<std::vector<std::byte*>> message_counters_;
 };

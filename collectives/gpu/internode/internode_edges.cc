@@ -2,6 +2,7 @@
 #include "collectives/gpu/internode/internode_edges.h"
 
 #include <cassert>
+#include <cstring>
 #include <utility>
 
 #include "base/atomics.h"
@@ -79,6 +80,8 @@ Status InternodeEdges::open(ProcessMeeting meeting) {
                                     .addresses = state_.addresses}));
   RONDO_TRY(net_proxy_, NetProxy::open(std::move(network)));
   RONDO_CHECK_OK(place_slots(near));
+  RONDO_TRY(fabric_, FabricSlots::make(connections_->layout(), rank_, state_.options.device));
+  fabric_bytes_ = fabric_->bytes();
   messages_ = std::make_unique<InternodeMessages>(state_, plan_, std::move(meeting), *connections_,
                                                   *net_proxy_, arenas_);
   return ok_status();
@@ -126,15 +129,42 @@ DirectPiece InternodeEdges::direct_slots(int direction, const GpuDirectVerdict& 
 
 void InternodeEdges::add_memory(int rank, GpuMemoryUse* use) {
   const GpuMemoryUse messages = messages_->memory();
-  use->device += messages.device + connections_->layout().bytes(rank);
+  use->device += messages.device + connections_->layout().bytes(rank) + fabric_bytes_;
   for (const auto& arena : arenas_)
     if (arena) use->device += arena->bytes();
   use->pinned += messages.pinned;
   host_->add_memory(rank, use);
 }
 
+// That of the net proxy, behind the fabric handle if the plan has cliques.
+std::vector<std::byte> InternodeEdges::address() const {
+  std::vector<std::byte> made = net_proxy_->address();
+  if (plan_.clique_of.empty()) return made;
+  const auto handle = std::as_bytes(std::span(fabric_->handle().bytes));
+  made.insert(made.begin(), handle.begin(), handle.end());
+  return made;
+}
+
+Status InternodeEdges::map_fabric_slots(std::span<const std::vector<std::byte>> addresses) {
+  std::vector<GpuFabricHandle> handles(addresses.size());
+  for (std::size_t r = 0; r < addresses.size(); ++r)
+    std::memcpy(handles[r].bytes, addresses[r].data(), sizeof(handles[r].bytes));
+  RONDO_CHECK_OK(fabric_->map(connections_->layout(), handles));
+  return connections_->place_fabric_slots(rank_, *std::exchange(fabric_, std::nullopt));
+}
+
 Status InternodeEdges::connect(std::span<const std::vector<std::byte>> addresses,
                                const net::Deadline& deadline) {
+  std::vector<std::vector<std::byte>> of_proxies;
+  if (!plan_.clique_of.empty()) {
+    for (const std::vector<std::byte>& address : addresses) {
+      if (address.size() < sizeof(GpuFabricHandle))
+        return fail(StatusCode::kRemoteError, "all ranks must run the same version of Rondo");
+      of_proxies.emplace_back(address.begin() + sizeof(GpuFabricHandle), address.end());
+    }
+    RONDO_CHECK_OK(map_fabric_slots(addresses));
+    addresses = of_proxies;
+  }
   RONDO_CHECK_OK(net_proxy_->connect(addresses));
   const auto is_aborted = [&] { return deadline.aborted && deadline.aborted(); };
   int peer = -1;

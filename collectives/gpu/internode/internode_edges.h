@@ -2,6 +2,7 @@
 // InternodeEdges: the edges of a rank on a GPU in a communicator of several hosts (team_edges.h).
 // Its team launches the same rings, trees and messages as within a host; a net proxy serves the
 // connections between hosts (net_proxy.h). What has no kernel, the rank's HostProxy does.
+// Connections of rings and trees inside an NVLink clique need no proxy (fabric_slots.h).
 //
 // The rank's proxy, a thread, moves what leaves the host, reports the rank's calls and the progress
 // of its kernels to rank 0 (internode_status.h), and may sleep for a millisecond if it knows of no
@@ -41,7 +42,7 @@ class InternodeEdges final : public TeamEdges, public ProxyTask {
   InternodeEdges(const InternodeEdges&) = delete;
   InternodeEdges& operator=(const InternodeEdges&) = delete;
 
-  std::vector<std::byte> address() const { return net_proxy_->address(); }
+  std::vector<std::byte> address() const;
   // addresses: by rank. Returns when all connections of this rank are open. Then start() starts the
   // proxy's thread.
   Status connect(std::span<const std::vector<std::byte>> addresses, const net::Deadline& deadline);
@@ -77,6 +78,7 @@ class InternodeEdges final : public TeamEdges, public ProxyTask {
                  std::unique_ptr<DeviceConnections> connections);
   Status open(ProcessMeeting meeting);
   Status place_slots(const topology::NearNics& near);
+  Status map_fabric_slots(std::span<const std::vector<std::byte>> addresses);
   DirectPiece direct_slots(int direction, const GpuDirectVerdict& verdict);
   Progress kernel_progress() const;
   void wake(bool captured);
@@ -86,6 +88,8 @@ class InternodeEdges final : public TeamEdges, public ProxyTask {
   const std::shared_ptr<HostProxy> host_;
   const GpuPlan plan_;
   std::unique_ptr<DeviceConnections> connections_;
+  std::optional<FabricSlots> fabric_;  // until the connections have it
+  std::uint64_t fabric_bytes_ = 0;
   std::unique_ptr<InternodeMessages> messages_;  // outlives the proxy, which moves its slots
   std::unique_ptr<NetProxy> net_proxy_;
   InternodeMessages::Arenas arenas_;

@@ -2,6 +2,8 @@
 #include "collectives/gpu/plan/channel_search.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -27,26 +29,33 @@ std::vector<int> nics_of(const RankPlacement& placement, int host) {
   return {all.begin(), all.end()};
 }
 
+// A host without its ports; nullopt if a rank's GPU or link is not known.
+std::optional<topology::ClusterHost> host_at(int h, const RankPlacement& placement,
+                                             const HostShape& shape) {
+  const topology::Graph& graph = *placement.graphs[static_cast<std::size_t>(h)];
+  topology::ClusterHost host;
+  host.graph = &graph;
+  for (int i = shape.first[h]; i < shape.first[h + 1]; ++i) {
+    const int rank = shape.ranks[static_cast<std::size_t>(i)];
+    const std::string& bus_id = placement.locations[static_cast<std::size_t>(rank)].gpu;
+    const int gpu = bus_id.empty() ? -1 : graph.find(bus_id);
+    const bool taken = std::count(host.gpus.begin(), host.gpus.end(), gpu) > 0;
+    if (gpu < 0 || taken || !has_known_link(graph, gpu)) return std::nullopt;
+    host.gpus.push_back(gpu);
+    host.ranks.push_back(rank);
+  }
+  return host;
+}
+
 // By host; empty if a rank's GPU or link, or a host's port, is not known.
 std::vector<topology::ClusterHost> hosts_of(const OrdersRequest& request) {
   std::vector<topology::ClusterHost> hosts;
-  const HostShape& shape = request.shape;
-  for (int h = 0; h < shape.hosts(); ++h) {
-    const topology::Graph& graph = *request.placement->graphs[static_cast<std::size_t>(h)];
-    topology::ClusterHost host;
-    host.graph = &graph;
-    host.nics = nics_of(*request.placement, h);
-    for (int i = shape.first[h]; i < shape.first[h + 1]; ++i) {
-      const int rank = shape.ranks[static_cast<std::size_t>(i)];
-      const std::string& bus_id = request.placement->locations[static_cast<std::size_t>(rank)].gpu;
-      const int gpu = bus_id.empty() ? -1 : graph.find(bus_id);
-      const bool taken = std::count(host.gpus.begin(), host.gpus.end(), gpu) > 0;
-      if (gpu < 0 || taken || !has_known_link(graph, gpu)) return {};
-      host.gpus.push_back(gpu);
-      host.ranks.push_back(rank);
-    }
-    if (shape.hosts() > 1 && host.nics.empty()) return {};
-    hosts.push_back(std::move(host));
+  for (int h = 0; h < request.shape.hosts(); ++h) {
+    auto host = host_at(h, *request.placement, request.shape);
+    if (!host) return {};
+    host->nics = nics_of(*request.placement, h);
+    if (request.shape.hosts() > 1 && host->nics.empty()) return {};
+    hosts.push_back(std::move(*host));
   }
   return hosts;
 }
@@ -108,6 +117,18 @@ ChannelOrders find_orders(const RankPlacement* placement, const HostShape& shape
   }
   if (rank == 0)
     for (const std::string& line : describe(orders)) RONDO_INFO(kGraph, "{}", line);
+  return orders;
+}
+
+ChannelOrders find_joined_orders(const RankPlacement& placement, const HostShape& shape,
+                                 int max_ctas) {
+  auto host = host_at(0, placement, shape);
+  if (!host || host->gpus.size() < 2) return {};
+  std::iota(host->ranks.begin(), host->ranks.end(), 0);  // as if it were alone
+  const std::vector<topology::ClusterHost> alone{std::move(*host)};
+  const auto plan = topology::find_channels(alone, /*cross_nic=*/2, max_ctas);
+  ChannelOrders orders;
+  if (plan.ok()) orders.rates = wire_rates(alone, *plan);
   return orders;
 }
 

@@ -32,6 +32,11 @@ ChannelOrders orders_of(const topology::ClusterPlan& plan,
 ChannelOrders find_orders(const RankPlacement* placement, const HostShape& shape, int max_ctas,
                           int rank);
 
+// For ranks of several hosts that NVLink joins: rank after rank, at the rates of the first host's
+// own rings. Empty if these are not known.
+ChannelOrders find_joined_orders(const RankPlacement& placement, const HostShape& shape,
+                                 int max_ctas);
+
 // Ports of this rank's host in the order of its network's preference: first those by which rings
 // leave or enter the host at this rank. `near`: the order without regard to rings.
 topology::NearNics near_by_orders(const ChannelOrders& orders, const HostShape& shape, int rank,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <set>
 
 #include "base/double_tree.h"
 #include "kernels/cuda/direct_args.h"
@@ -30,6 +31,7 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
       orders_(std::move(orders)),
       ll_push_(shape.ll_push && near.all()),
       meets_(shape.meets && near.all()),
+      fabric_(static_cast<std::size_t>(near.ranks())),
       bounce_bytes_(static_cast<std::size_t>(near.ranks())) {
   const int n = near.ranks();
   count_own(hosts);
@@ -40,6 +42,7 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
   host_bytes_ = messages() ? message_waits_bytes_at(own_ranks_) : host_messages_at_;
   add_edges(hosts);
   place_all(hosts);
+  forget_edges_elsewhere(hosts);
   assert(host_bytes_ % kAlignment == 0);
   assert(std::all_of(bytes_.begin(), bytes_.end(),
                      [](std::uint64_t bytes) { return bytes % kAlignment == 0; }));
@@ -76,8 +79,12 @@ class ConnectionLayout::Edges {
   std::vector<int> incoming_;                       // by rank: number of edges
 };
 
+// Also edges between other hosts, if they have slots beside those of this host's edges.
 void ConnectionLayout::add_edges(const HostsOfRanks& hosts) {
   const int n = near_.ranks();
+  std::set<int> own_cliques;
+  for (int r = 0; r < n && !hosts.clique_of.empty(); ++r)
+    if (hosts.is_own(r)) own_cliques.insert(hosts.clique_of[static_cast<std::size_t>(r)]);
   for (int c = 0; c < shape_.channels; ++c) {
     Edges edges(n, c, &edges_);
     const ChannelOrders::Ring* const ring = orders_.of(c);
@@ -86,9 +93,13 @@ void ConnectionLayout::add_edges(const HostsOfRanks& hosts) {
     };
     const auto add = [&](int position, int next, int lane) {
       const int from = rank_at(position), to = rank_at(next);
-      if (!hosts.is_own(from) && !hosts.is_own(to)) return;
+      const bool joined = hosts.join(from, to);
+      const bool beside_own =
+          joined && own_cliques.contains(hosts.clique_of[static_cast<std::size_t>(from)]);
+      if (!hosts.is_own(from) && !hosts.is_own(to) && !beside_own) return;
       const bool in_ring = lane == 0 && next == (position + 1) % n;
-      edges.add(from, to, lane, in_ring, edge_transport({hosts.same(from, to), near_(from, to)}));
+      edges.add(from, to, lane, in_ring,
+                edge_transport({hosts.same(from, to), near_(from, to), joined}));
     };
     for (int p = 0; p < n; ++p) {
       add(p, (p + 1) % n, 0);
@@ -100,6 +111,18 @@ void ConnectionLayout::add_edges(const HostsOfRanks& hosts) {
       }
     }
   }
+}
+
+void ConnectionLayout::forget_edges_elsewhere(const HostsOfRanks& hosts) {
+  std::vector<bool> used(fabric_.size());
+  std::erase_if(edges_, [&](const Edge& edge) {
+    if (!hosts.is_own(edge.from) && !hosts.is_own(edge.to)) return true;
+    if (edge.in_fabric()) used[static_cast<std::size_t>(edge.from)] = true;
+    if (edge.in_fabric()) used[static_cast<std::size_t>(edge.to)] = true;
+    return false;
+  });
+  for (std::size_t r = 0; r < used.size(); ++r)
+    if (!used[r]) fabric_[r] = 0;
 }
 
 std::uint64_t ConnectionLayout::slot_bytes(const Edge& edge, int protocol) const {
@@ -172,11 +195,12 @@ std::uint64_t ConnectionLayout::message_waits_at(int rank) const {
 
 ConnectionLayout::Location ConnectionLayout::take(int home, std::uint64_t bytes, Block block) {
   assert(home == kHost || (home >= 0 && home < near_.ranks()));
-  if (home == kHost || !shape_.lazy) block = kMain;
+  if (home == kHost || (!shape_.lazy && block != kFabric)) block = kMain;
   const auto rank = static_cast<std::size_t>(home);
-  std::uint64_t& used = home == kHost    ? host_bytes_
-                        : block == kMain ? bytes_[rank]
-                                         : lazy_[block][rank];
+  std::uint64_t& used = home == kHost      ? host_bytes_
+                        : block == kMain   ? bytes_[rank]
+                        : block == kFabric ? fabric_[rank]
+                                           : lazy_[block][rank];
   assert(used % kAlignment == 0 && "counters would share a line");
   const Location place{home, used, block};
   used += rounded(bytes);
@@ -193,18 +217,23 @@ std::uint64_t ConnectionLayout::slots_of(const Edge& edge, int protocol) const {
 void ConnectionLayout::place_words(Edge& edge) {
   const bool on_host = edge.transport->home == EdgeTransport::kOnHost;
   const int receiver = on_host ? kHost : edge.to, sender = on_host ? kHost : edge.from;
+  const Block words = edge.in_fabric() ? kFabric : kMain;
   for (int protocol = 0; protocol < cuda::kProtocols; ++protocol) {
     const bool is_simple = protocol == static_cast<int>(cuda::Protocol::kSimple);
-    edge.slots.push_back(take(receiver, is_simple ? 0 : slots_of(edge, protocol),
-                              slots_block(static_cast<cuda::Protocol>(protocol))));
-    edge.tail.push_back(take(receiver, kCounterBytes));
-    edge.head.push_back(take(sender, kCounterBytes));
+    edge.slots.push_back(
+        take(receiver, is_simple ? 0 : slots_of(edge, protocol), block_of_slots(edge, protocol)));
+    edge.tail.push_back(take(receiver, kCounterBytes, words));
+    edge.head.push_back(take(sender, kCounterBytes, words));
   }
+}
+
+ConnectionLayout::Block ConnectionLayout::block_of_slots(const Edge& edge, int protocol) {
+  return edge.in_fabric() ? kFabric : slots_block(static_cast<cuda::Protocol>(protocol));
 }
 
 void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
   const auto is_placed = [&](const Edge& edge) {
-    return !edge.crosses() && hosts.is_own(edge.from);
+    return edge.in_fabric() || (!edge.crosses() && hosts.is_own(edge.from));
   };
   for (auto& block : lazy_) block.assign(bytes_.size(), 0);
   for (Edge& edge : edges_) {
@@ -222,15 +251,17 @@ void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
   constexpr int kSimple = static_cast<int>(cuda::Protocol::kSimple);
   for (Edge& edge : edges_)
     if (is_placed(edge))
-      edge.slots[kSimple] = take(edge.slots[kSimple].home, slots_of(edge, kSimple), kSimpleSlots);
+      edge.slots[kSimple] =
+          take(edge.slots[kSimple].home, slots_of(edge, kSimple), block_of_slots(edge, kSimple));
   for (int r = 0; r < near_.ranks(); ++r)
     shared_at_.push_back(take(r, meets_ ? 2 * shared_bytes() : 0, kStaging));
-  round_lazy_blocks();
+  round_blocks();
 }
 
-void ConnectionLayout::round_lazy_blocks() {
+void ConnectionLayout::round_blocks() {
   for (std::vector<std::uint64_t>& block : lazy_)
-    for (std::uint64_t& bytes : block) bytes = (bytes + kBlockUnit - 1) / kBlockUnit * kBlockUnit;
+    for (std::uint64_t& bytes : block) bytes = whole_units(bytes);
+  for (std::uint64_t& bytes : fabric_) bytes = whole_units(bytes);
 }
 
 void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts) {
@@ -257,7 +288,7 @@ bool ConnectionLayout::uses(int rank, int home) const {
   for (const Edge& edge : edges_) {
     const bool joins = (edge.from == rank && edge.to == home) ||  //
                        (edge.from == home && edge.to == rank);
-    if (joins && edge.slots[0].home >= 0) return true;
+    if (joins && edge.slots[0].home >= 0 && !edge.in_fabric()) return true;
   }
   return false;
 }

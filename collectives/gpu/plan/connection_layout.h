@@ -22,6 +22,9 @@
 // keeps equal (net_proxy.h): to a kernel, its neighbour is on its own host. The words are in pinned
 // memory of the rank; the slots of each direction are also there, or in its device memory. Simple
 // only.
+//
+// If both ranks are in one NVLink clique, the connection is as with P2P, but in a block of device
+// memory of its own, which has a fabric handle. Both hosts compute the same offsets there.
 #pragma once
 
 #include <algorithm>
@@ -57,6 +60,13 @@ struct HostsOfRanks {
   int own = 0;
   bool same(int a, int b) const { return of_rank.empty() || of_rank[a] == of_rank[b]; }
   bool is_own(int rank) const { return of_rank.empty() || of_rank[rank] == own; }
+
+  // Of each rank's GPU: the NVLink clique that joins it to GPUs of other hosts; -1: none. Empty:
+  // there is none.
+  std::vector<int> clique_of = {};
+  bool join(int a, int b) const {
+    return !clique_of.empty() && !same(a, b) && clique_of[a] >= 0 && clique_of[a] == clique_of[b];
+  }
 };
 
 class ConnectionLayout {
@@ -74,10 +84,16 @@ class ConnectionLayout {
     kLazyBlocks
   };
   static constexpr Block kMain = kLazyBlocks;
+  // Connections by NVLink between hosts: all of their slots and words.
+  static constexpr auto kFabric = static_cast<Block>(kMain + 1);
   static_assert(kLLSlots == static_cast<int>(cuda::Protocol::kLL) &&
                 kLL128Slots == static_cast<int>(cuda::Protocol::kLL128));
   static Block slots_block(cuda::Protocol protocol) { return static_cast<Block>(protocol); }
   static constexpr std::uint64_t kBlockUnit = 2 << 20;  // blocks of virtual memory are multiples
+  // Rounds up to one.
+  static constexpr std::uint64_t whole_units(std::uint64_t bytes) {
+    return (bytes + kBlockUnit - 1) / kBlockUnit * kBlockUnit;
+  }
   // Offsets of slots among the rank's of that direction, of words among all of its words. `used`:
   // bytes in each slot.
   struct BounceBuffer {
@@ -98,7 +114,9 @@ class ConnectionLayout {
     std::vector<Location> slots = {}, tail = {}, head = {};  // by protocol
     // [direction], if the edge crosses: at `from` and at `to`, if they are on this host.
     std::optional<BounceBuffer> bounce_buffers[cuda::kDirections] = {};
-    bool crosses() const { return transport->home == EdgeTransport::kAtBothEnds; }  // between hosts
+    // Between hosts: by the network; by NVLink.
+    bool crosses() const { return transport->home == EdgeTransport::kAtBothEnds; }
+    bool in_fabric() const { return transport->home == EdgeTransport::kInFabric; }
   };
 
   ConnectionLayout(const ConnectionShape& shape, const P2pReach& near,
@@ -114,6 +132,9 @@ class ConnectionLayout {
   std::uint64_t lazy_bytes(Block block, int rank) const {
     return lazy_[block][static_cast<std::size_t>(rank)];
   }
+  // Of the block kFabric, a multiple of kBlockUnit; 0: there is none, or no rank of this host
+  // accesses it.
+  std::uint64_t fabric_bytes(int rank) const { return fabric_[static_cast<std::size_t>(rank)]; }
   // Whether the block is of lines: new memory must be cleared before kernels use it. If the devices
   // meet, a kernel does that (clear_lines.h), else the host, at init.
   static bool has_lines(Block block) {
@@ -187,10 +208,12 @@ class ConnectionLayout {
   std::uint64_t rounded_ends() const;
   void place_all(const HostsOfRanks& hosts);
   void place_words(Edge& edge);
+  static Block block_of_slots(const Edge& edge, int protocol);
   std::uint64_t slots_of(const Edge& edge, int protocol) const;  // bytes
   void place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts);
   Location take(int home, std::uint64_t bytes, Block block = kMain);
-  void round_lazy_blocks();
+  void round_blocks();
+  void forget_edges_elsewhere(const HostsOfRanks& hosts);
 
   ConnectionShape shape_;
   const P2pReach near_;
@@ -202,6 +225,7 @@ class ConnectionLayout {
   std::vector<Edge> edges_;
   std::vector<std::uint64_t> bytes_, zeroed_;                 // by rank
   std::array<std::vector<std::uint64_t>, kLazyBlocks> lazy_;  // bytes, by block and rank
+  std::vector<std::uint64_t> fabric_;                         // the same of kFabric, by rank
   std::vector<Location> shared_at_, push_lines_at_;           // by rank
   struct BounceBytes {
     std::uint64_t words = 0, slots[cuda::kDirections] = {};

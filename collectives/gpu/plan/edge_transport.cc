@@ -2,9 +2,11 @@
 #include "collectives/gpu/plan/edge_transport.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 #include "transport/cuda/device.h"
+#include "transport/memory/fabric_memory.h"
 #include "transport/memory/memory_registry.h"
 #include "transport/memory/pinned_file.h"
 #include "transport/shm/memfd.h"
@@ -30,6 +32,24 @@ Result<MappedMemory> map_of_device(const MemoryHandle& handle, std::uint64_t, in
   const DeviceScope scope(device);
   RONDO_CHECK_OK(scope.entered());
   return memory_registry().import_memory(handle, {&device, 1});
+}
+
+Result<EdgeMemory> allocate_in_fabric(std::uint64_t bytes, int device) {
+  const DeviceScope scope(device);
+  RONDO_CHECK_OK(scope.entered());
+  RONDO_TRY(FabricBlock block, allocate_fabric(bytes, device));
+  EdgeMemory made{std::move(block.memory), {}};
+  made.handle.plain.kind = PlainHandle::kFabric;
+  made.handle.plain.ipc = std::bit_cast<GpuIpcHandle>(block.handle);
+  return made;
+}
+
+Result<MappedMemory> map_in_fabric(const MemoryHandle& handle, std::uint64_t bytes, int device) {
+  if (handle.plain.kind != PlainHandle::kFabric)
+    return fail(StatusCode::kSystemError, "it has no fabric handle");
+  const DeviceScope scope(device);
+  RONDO_CHECK_OK(scope.entered());
+  return import_fabric(std::bit_cast<GpuFabricHandle>(handle.plain.ipc), bytes, device);
 }
 
 Result<EdgeMemory> allocate_file(std::uint64_t bytes, int device) {
@@ -65,6 +85,9 @@ constexpr EdgeTransport kEdgeTransports[] = {
     {"P2P", EdgeTransport::kAtReceiver, false,
      [](const EdgeFacts& facts) { return facts.same_host && facts.reach; }, allocate_on_device,
      map_of_device},
+    {"NVLink", EdgeTransport::kInFabric, false,
+     [](const EdgeFacts& facts) { return !facts.same_host && facts.fabric; }, allocate_in_fabric,
+     map_in_fabric},
     {"host", EdgeTransport::kOnHost, true, [](const EdgeFacts& facts) { return facts.same_host; },
      allocate_file, map_file},
     {"network", EdgeTransport::kAtBothEnds, true, [](const EdgeFacts&) { return true; },

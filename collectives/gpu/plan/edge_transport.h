@@ -3,6 +3,7 @@
 // trees and messages uses the first row that can connect it:
 //
 //   P2P      the sender writes into the receiver's device memory
+//   NVLink   the same between hosts, by fabric handles (fabric_memory.h)
 //   host     both use pinned memory of their host
 //   network  each has pinned memory of its own, which a net proxy keeps equal (net_proxy.h)
 //
@@ -21,7 +22,8 @@ namespace rondo::gpu {
 
 struct EdgeFacts {
   bool same_host = true;
-  bool reach = false;  // both devices use each other's memory
+  bool reach = false;   // both devices use each other's memory
+  bool fabric = false;  // on different hosts, in one NVLink clique
 };
 
 // Memory for edges at this process's address: on a device, or on the host (EdgeTransport::pinned).
@@ -32,7 +34,7 @@ struct EdgeMemory {
 };
 
 struct EdgeTransport {
-  enum Home { kAtReceiver, kOnHost, kAtBothEnds };
+  enum Home { kAtReceiver, kInFabric, kOnHost, kAtBothEnds };
 
   const char* name;
   Home home;

@@ -40,7 +40,7 @@ ExplainRow costs_row(const DevicePlanFacts& facts, const CallRecord& record, con
   for (const DeviceRateInfo& info : kDeviceRateTable)
     if ((used & bit_of(info.rate) & ~facts.costs.measured) != 0)
       priors += (priors.empty() ? "" : ", ") + std::string(info.name);
-  if (facts.hosts > 1) priors += priors.empty() ? "the network" : ", the network";
+  if (facts.crosses()) priors += priors.empty() ? "the network" : ", the network";
   if (priors.empty()) return {"costs", "measured", "by rondo tune"};
   return {"costs", "measured in part", "by rondo tune; on priors: " + priors};
 }

@@ -87,9 +87,14 @@ std::string why_proxy_within_host(const GpuPlan& found) {
   return "";
 }
 
+bool is_joined(const GpuPlan& found) {
+  return joins_all(found.clique_of, found.host_of, found.near);
+}
+
 // Several hosts: the first rank that prevents kernels, and the first rank before it that it
 // conflicts with.
-std::string why_proxy_between_hosts(const GpuRecords& records, const std::vector<int>& gpu_of) {
+std::string why_proxy_between_hosts(const GpuRecords& records, const std::vector<int>& gpu_of,
+                                    bool joined) {
   std::map<int, int> on_gpu;
   std::map<ProcessId, int> of_process;
   for (std::size_t r = 0; r < records.facts.size(); ++r) {
@@ -97,7 +102,7 @@ std::string why_proxy_between_hosts(const GpuRecords& records, const std::vector
     const int rank = static_cast<int>(r);
     if (one.resident_ctas < 1)
       return fmt::format("rank {}'s GPU or NCCL_PROTO has no room for kernels that wait", rank);
-    if ((one.protocols_between & bit_of(cuda::Protocol::kSimple)) == 0)
+    if (!joined && (one.protocols_between & bit_of(cuda::Protocol::kSimple)) == 0)
       return fmt::format("NCCL_PROTO leaves out simple on rank {}", rank);
     const int first = on_gpu.try_emplace(gpu_of[r], rank).first->second;
     if (first != rank) return fmt::format("ranks {} and {} share a GPU", first, rank);
@@ -117,7 +122,7 @@ Result<std::uint8_t> agree_on_protocols(std::span<const GpuFacts> all, const Gpu
   if (protocols == 0)
     return fail(StatusCode::kInvalidUsage,
                 "NCCL_PROTO leaves no protocol that all ranks allow: set it alike on all");
-  if (!found.near.all())
+  if (!found.near.all() && !is_joined(found))
     protocols = static_cast<std::uint8_t>(protocols & ~bit_of(cuda::Protocol::kLL128));
   if (protocols == 0)
     return fail(StatusCode::kInvalidUsage,
@@ -262,6 +267,32 @@ Status plan_within_host(const GpuRecords& records, GpuPlan* found) {
   return ok_status();
 }
 
+// As within a host, but on slots that exist from init on, and without kernels that all GPUs share.
+Status plan_joined(const GpuRecords& records, GpuPlan* found) {
+  found->engine = GpuPlan::Engine::kHosts;
+  const std::vector<int> alone(records.facts.size(), 1);
+  const auto differs = [&](const GpuFacts& one) {
+    return one.joined_orders != records.facts.front().joined_orders;
+  };
+  if (std::none_of(records.facts.begin(), records.facts.end(), differs))
+    found->orders = records.joined_orders;
+  ConnectionShape& shape = found->shape;
+  shape =
+      shape_of_connections(records.facts, alone, kUsualSlots, found->orders.rates, records.costs);
+  found->message_ctas = shape.channels;
+  found->plan = usual_joined_facts(static_cast<int>(records.facts.size()), found->hosts());
+  RONDO_TRY(shape.protocols, agree_on_protocols(records.facts, *found));
+  found->plan.protocols = shape.protocols;
+  shape.messages = true;
+  if (shape.channels < 1) {
+    decline_kernels(found);
+    return ok_status();
+  }
+  add_agreed(records, &found->plan);
+  add_connections(records, found);
+  return ok_status();
+}
+
 // One thread per rank moves what leaves the host; more channels than it can use only cost memory
 // and connections. If more rings leave a host by ports of their own, there are two channels per
 // ring.
@@ -306,6 +337,17 @@ DevicePlanFacts usual_internode_facts(int ranks, int hosts, int rings) {
   return facts;
 }
 
+DevicePlanFacts usual_joined_facts(int ranks, int hosts) {
+  DevicePlanFacts facts = usual_internode_facts(ranks, hosts);
+  facts.joined = true;
+  facts.protocols = kUsualProtocols;
+  facts.max_channels = kUsualChannels;
+  facts.slots = kUsualSlots;
+  facts.slot_bytes = kUsualSlotBytes;
+  facts.ring_slot_bytes = kUsualRingSlotBytes;
+  return facts;
+}
+
 std::vector<int> GpuPlan::ranks_of_process(int rank) const {
   std::vector<int> ranks;
   for (std::size_t r = 0; r < host_of.size(); ++r)
@@ -332,10 +374,16 @@ Result<GpuPlan> plan_gpus(const GpuRecords& records) {
                 n, cuda::kMaxDirectRanks);
   found.near = reach_of(records, found);
   add_offers(records, &found);
+  if (wide && records.fabric) found.clique_of = cliques_of(records.facts, records.hosts);
+  const bool joined = is_joined(found);
   found.why_proxy =
-      wide ? why_proxy_between_hosts(records, found.gpu_of) : why_proxy_within_host(found);
+      wide ? why_proxy_between_hosts(records, found.gpu_of, joined) : why_proxy_within_host(found);
   if (!found.why_proxy.empty()) {
     found.engine = GpuPlan::Engine::kHostProxy;
+    return found;
+  }
+  if (joined) {
+    RONDO_CHECK_OK(plan_joined(records, &found));
     return found;
   }
   if (wide) {

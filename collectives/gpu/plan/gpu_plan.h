@@ -6,6 +6,7 @@
 // One host: kernels of the ranks' teams (device_team.h), joined by a ProcessTeam if there are
 // several processes. Several hosts: kernels over connections between hosts (internode_edges.h) if
 // every rank has a GPU of its own, for the calls of newest_device_plan.h; the hosts do the others.
+// Rings and trees between hosts use NVLink where it joins them (cliques.h).
 // The hosts do all calls (host_proxy.h) if processes share some of several GPUs of a host, or if
 // ranks of several hosts share a GPU: no kernel may wait there.
 #pragma once
@@ -19,8 +20,10 @@
 
 #include "base/process.h"
 #include "base/result.h"
+#include "collectives/gpu/plan/cliques.h"
 #include "collectives/gpu/plan/connection_layout.h"
 #include "collectives/planner/device_plan.h"
+#include "topology/graph/fabric.h"
 
 namespace rondo::gpu {
 
@@ -39,9 +42,11 @@ struct GpuFacts {
   std::uint8_t blocking = 0;        // 1: launches return only when their kernel has finished
   std::uint64_t buffer_bytes = 0;   // NCCL_BUFFSIZE; 0: not set
   std::uint64_t orders = 0;         // ChannelOrders::digest()
+  std::uint64_t joined_orders = 0;  // the same if NVLink joins all hosts
   std::uint64_t from_bytes = 0;     // RONDO_GPU_RELAY
   std::uint64_t message_bytes = 0;  // RONDO_GPU_STAGING: of message slots between hosts
   std::uint64_t staging_bytes = 0;  // for calls that hosts do (HostProxy::wanted_bytes())
+  topology::FabricPlace fabric;     // of its GPU, if the rank may use it
 };
 
 // The ranks' records, by rank.
@@ -50,7 +55,9 @@ struct GpuRecords {
   std::vector<std::uint64_t> hosts;  // empty: one host
   std::vector<GpuFacts> facts;
   std::vector<std::vector<std::byte>> reach;  // reach_of_device(), for the ranks of its host
-  ChannelOrders orders;                       // this rank's, whose digest is in its facts
+  // This rank's, whose digests are in its facts.
+  ChannelOrders orders, joined_orders;
+  bool fabric = false;  // all ranks of cliques can map each other's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
   DeviceCosts costs;  // each of the slowest rank
@@ -68,6 +75,7 @@ struct GpuPlan {
   std::vector<int> host_of, process_of, gpu_of;
   std::vector<int> processes;    // by host
   P2pReach near;                 // by pair of ranks
+  std::vector<int> clique_of;    // by rank, as cliques_of(); empty: NVLink joins no hosts
   int max_ctas = kNoCtaLimit;    // per rank; allowed by all
   std::uint64_t from_bytes = 0;  // kHosts: smaller calls are done by the hosts
   // Minimum of the ranks' requests: for steps of the hosts, and for message slots between them.
@@ -87,6 +95,11 @@ struct GpuPlan {
 };
 Result<GpuPlan> plan_gpus(const GpuRecords& records);
 
+inline std::vector<int> cliques_of(std::span<const GpuFacts> all,
+                                   std::span<const std::uint64_t> hosts) {
+  return cliques_of(hosts, [&](std::size_t rank) { return all[rank].fabric; });
+}
+
 // Connections between hosts. Slots keep a port busy until the first ones return: at 14 us per hop
 // each way, 8 of 128 KiB allow 37 GB/s, more than a port of 200 Gbit/s (4 allow 19).
 inline constexpr int kHostChannels = 4, kHostSlots = 8;
@@ -94,6 +107,8 @@ inline constexpr std::uint64_t kHostSlotBytes = 128 << 10;
 // Default facts if every rank has a GPU of its own and channels have `rings` rings of their own
 // (ChannelOrders).
 DevicePlanFacts usual_internode_facts(int ranks, int hosts, int rings = 0);
+// The same if NVLink joins all ranks: slots as within a host.
+DevicePlanFacts usual_joined_facts(int ranks, int hosts);
 
 // `found` if all ranks have found the same; else rank after rank, which is logged.
 ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& found);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads what a rank on a GPU contributes to the plan of its communicator (gpu_plan.h) from the
 // driver, NVML and the environment, and exchanges it. First every rank sends its GpuFacts; then,
-// with those of its host known, its row of reach. Between hosts, a rank whose device cannot be
-// queried has no kernels. Cost: some queries of the driver, two for each visible device.
+// with those of its host known, its row of reach; in between, ranks of NVLink cliques try it.
+// Between hosts, a rank whose device cannot be queried has no kernels. Cost: some queries of the
+// driver, two for each visible device.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "collectives/context/agreed_facts.h"
 #include "collectives/gpu/plan/channel_search.h"
 #include "collectives/gpu/rank/binding.h"
+#include "collectives/gpu/rank/fabric_agreement.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
@@ -125,6 +127,11 @@ Result<GpuPlan> agree_on_plan(const BindingRequest& request) {
   records.orders =
       find_orders(members.placement.get(), members.shape, options.max_ctas, members.rank);
   mine->orders = records.orders.digest();
+  if (wide && wants_fabric()) {
+    mine->fabric = fabric_place_of(options.device);
+    records.joined_orders = find_joined_orders(*members.placement, members.shape, options.max_ctas);
+    mine->joined_orders = records.joined_orders.digest();
+  }
   Blob blob(sizeof(GpuFacts));
   std::memcpy(blob.data(), &*mine, sizeof(GpuFacts));
   RONDO_TRY(const std::vector<Blob> all, request.session.all_gather(blob));
@@ -132,6 +139,9 @@ Result<GpuPlan> agree_on_plan(const BindingRequest& request) {
     if (one.size() != sizeof(GpuFacts))
       return fail(StatusCode::kRemoteError, "all ranks must run the same version of Rondo");
     std::memcpy(&records.facts.emplace_back(), one.data(), sizeof(GpuFacts));
+  }
+  if (wide) {
+    RONDO_TRY(records.fabric, agree_on_fabric(request, records.facts, records.hosts));
   }
   std::vector<GpuFacts> on_host;
   for (const int rank : members.local_ranks)

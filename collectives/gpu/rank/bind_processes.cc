@@ -44,7 +44,7 @@ ProcessPeers peers_in(const ProcessMeeting& meeting, const BindingRequest& reque
 Result<std::unique_ptr<DeviceConnections>> connect_on_host(const ProcessMeeting& meeting,
                                                            const BindingRequest& request,
                                                            GpuPlan& plan) {
-  const HostsOfRanks hosts{plan.host_of, plan.host_of[request.state.members.rank]};
+  const HostsOfRanks hosts{plan.host_of, plan.host_of[request.state.members.rank], plan.clique_of};
   return share_connections({peers_in(meeting, request, plan), request.state.options.device,
                             plan.shape, &plan.near, plan.orders, hosts});
 }

@@ -56,6 +56,10 @@ GpuError vmm_export(int* fd, GpuAllocation allocation);
 GpuError vmm_import(GpuAllocation* allocation, int fd);
 GpuError vmm_retain(GpuAllocation* allocation, void* address);
 
+GpuError fabric_create(GpuAllocation* allocation, std::size_t bytes, int device);
+GpuError fabric_export(GpuFabricHandle* handle, GpuAllocation allocation);
+GpuError fabric_import(GpuAllocation* allocation, const GpuFabricHandle& handle);
+
 GpuError dmabuf_export(int* fd, void* address, std::size_t bytes);
 GpuError flush_direct_writes();
 

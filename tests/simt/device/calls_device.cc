@@ -143,6 +143,10 @@ GpuError attribute(int* value, GpuAttribute which, int device) {
     *value = platform().config.dmabuf ? 1 : 0;
     return kGpuSuccess;
   }
+  if (which == GpuAttribute::kFabricHandles) {
+    *value = platform().config.fabric != 0 ? 1 : 0;
+    return kGpuSuccess;
+  }
   if (which == GpuAttribute::kDirectFlushes) {
     *value = platform().config.flushes ? kFlushByHost : 0;
     return kGpuSuccess;

@@ -130,7 +130,7 @@ GpuError vmm_allow(void* address, std::size_t bytes, int device) {
   Allocation* const found = mapping_at(p, address);
   if (found == nullptr || found->bytes != bytes) return kGpuInvalidValue;
   if (found->kind == MemoryKind::kDevice && device != found->device &&
-      !p.reaches(device, found->device))
+      !p.shareables.at(found->host_alias).fabric && !p.reaches(device, found->device))
     return kGpuInvalidDevice;
   found->access.fetch_or(1u << device);
   return kGpuSuccess;

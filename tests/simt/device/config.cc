@@ -121,6 +121,10 @@ void set(Config& config, const std::string& key, const std::string& value) {
     config.multicast = n != 0;
   } else if (key == "dmabuf") {
     config.dmabuf = n != 0;
+  } else if (key == "fabric") {
+    config.fabric = static_cast<int>(n);
+  } else if (key == "imex") {
+    config.imex = n != 0;
   } else if (key == "flushes") {
     config.flushes = n != 0;
   } else if (key == "out_of_memory") {
@@ -170,6 +174,8 @@ std::string Config::reproducer() const {
   if (!multicast) text += ",multicast=0";
   if (!topology.empty()) text += ",topology=" + topology;
   if (!dmabuf) text += ",dmabuf=0";
+  if (fabric != 0) text += fmt::format(",fabric={}", fabric);
+  if (!imex) text += ",imex=0";
   if (!flushes) text += ",flushes=0";
   if (!ordered_writes) text += ",ordering=none";
   if (commands != Config{}.commands) text += fmt::format(",commands={}", commands);

@@ -15,6 +15,9 @@
 //     lines=torn|whole          whether lines of 128 bytes reach a device's memory whole
 //     multicast=0|1     whether devices support multicast objects
 //     dmabuf=0|1        whether device memory can be exported as dmabuf files
+//     fabric=N          the NVLink clique of the devices, whose memory processes with the same N
+//                       on other emulated hosts can map (0: none)
+//     imex=0|1          whether the process may use an IMEX channel, which fabric=N needs
 //     flushes=0|1       whether the driver flushes what adapters have written
 //     ordering=owner|none       whether a device sees what adapters write without a flush
 //     commands=N        capacity of a hardware queue (1000; 0: no limit). If one is full,
@@ -65,6 +68,8 @@ struct Config {
   double standstill_seconds = 20;
   bool multicast = true;
   bool dmabuf = true;
+  int fabric = 0;
+  bool imex = true;
   bool flushes = true;         // the driver flushes what adapters have written
   bool ordered_writes = true;  // adapters' writes are visible without a flush
   bool frees_wait = false;

@@ -47,6 +47,7 @@ struct Shareable {  // VMM: physical memory
   int device;  // -1: multicast
   int references;
   bool counted = false;  // its maker counts it as used on the device
+  bool fabric = false;   // has fabric handles
   std::shared_ptr<MulticastObject> multicast{};
 };
 

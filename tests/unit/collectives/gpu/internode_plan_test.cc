@@ -9,6 +9,7 @@
 
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/gpu/plan/gpu_plan.h"
+#include "collectives/planner/device_work.h"
 #include "tests/unit/collectives/gpu/gpu_records.h"
 
 namespace rondo::gpu {
@@ -115,6 +116,97 @@ TEST(InternodePlan, LayoutsHoldOnlyWhatAHostNeeds) {
     EXPECT_EQ(second.bounce_word_bytes(r) > 0, !on_first) << r;
   }
   EXPECT_TRUE(first.uses(0, 1));
+}
+
+// Hosts with these cliques; 0: none.
+GpuPlan joined(const std::vector<int>& hosts, const std::vector<int>& cliques,
+               bool maps_memory = true) {
+  std::vector<int> each(hosts.size());
+  std::iota(each.begin(), each.end(), 0);
+  GpuRecords records = gpu_records(hosts, each, each);
+  records.fabric = maps_memory;
+  for (std::size_t r = 0; r < cliques.size(); ++r) {
+    if (cliques[r] == 0) continue;
+    records.facts[r].fabric.cluster.fill(1);
+    records.facts[r].fabric.clique = static_cast<std::uint32_t>(cliques[r]);
+  }
+  auto plan = plan_gpus(records);
+  EXPECT_TRUE(plan.ok() && plan->engine == GpuPlan::Engine::kHosts);
+  return std::move(*plan);
+}
+
+TEST(InternodePlan, CliquesJoinHostsAndNothingElse) {
+  EXPECT_EQ(joined({0, 0, 1, 1}, {5, 5, 5, 5}).clique_of, (std::vector{0, 0, 0, 0}));
+  EXPECT_EQ(joined({0, 0, 1, 2}, {5, 5, 5, 6}).clique_of, (std::vector{0, 0, 0, -1}))
+      << "alone in its clique";
+  EXPECT_EQ(joined({0, 0, 1, 1}, {5, 6, 5, 6}).clique_of, (std::vector{0, 1, 0, 1}));
+  EXPECT_TRUE(joined({0, 0, 1, 1}, {5, 5, 6, 6}).clique_of.empty());
+  EXPECT_TRUE(joined({0, 0, 1, 1}, {}).clique_of.empty());
+  EXPECT_TRUE(joined({0, 0, 1, 1}, {5, 5, 5, 5}, false).clique_of.empty());
+}
+
+TEST(InternodePlan, OneCliqueRunsEveryProtocolAsOneHostDoes) {
+  const GpuPlan one = joined({0, 0, 1, 1}, {5, 5, 5, 5}), none = joined({0, 0, 1, 1}, {});
+  EXPECT_TRUE(one.plan.joined);
+  EXPECT_FALSE(one.plan.crosses());
+  EXPECT_EQ(one.plan.protocols, kUsualProtocols);
+  EXPECT_EQ(one.shape.slot_bytes, kUsualSlotBytes);
+  EXPECT_EQ(one.shape.ring_slot_bytes, kUsualRingSlotBytes);
+  const auto plan_of = [](const GpuPlan& of, std::uint64_t floats) {
+    const auto plan = plan_across_hosts(of.plan, 0, call(Collective::kAllReduce, floats));
+    EXPECT_TRUE(plan);
+    return plan.value_or(DevicePlan{});
+  };
+  EXPECT_EQ(plan_of(one, 1000).protocol, cuda::Protocol::kLL);
+  EXPECT_EQ(plan_of(none, 1000).protocol, cuda::Protocol::kSimple);
+  for (const std::uint64_t floats : {1000, 1 << 20})
+    EXPECT_LT(gpu::predicted_ns(one.plan, call(Collective::kAllReduce, floats)),
+              gpu::predicted_ns(none.plan, call(Collective::kAllReduce, floats)));
+  const GpuPlan two = joined({0, 0, 1, 2}, {5, 5, 5, 6});
+  EXPECT_FALSE(two.plan.joined) << "a ring passes the network";
+  EXPECT_EQ(two.plan.protocols, bit_of(cuda::Protocol::kSimple));
+}
+
+// Both hosts of a connection by NVLink find it at the same place.
+TEST(InternodePlan, LayoutsOfACliquesHostsAgree) {
+  for (const std::vector<int>& cliques : {std::vector{5, 5, 5, 5, 5}, {5, 5, 5, 6, 6}, {5, 5, 5}}) {
+    const GpuPlan found = joined({0, 0, 1, 2, 3}, cliques);
+    std::vector<ConnectionLayout> layouts;
+    for (int host = 0; host < 4; ++host)
+      layouts.emplace_back(found.shape, found.near,
+                           HostsOfRanks{found.host_of, host, found.clique_of});
+    int seen = 0;
+    for (const ConnectionLayout& here : layouts)
+      for (const ConnectionLayout::Edge& edge : here.edges()) {
+        const int from = found.host_of[edge.from], to = found.host_of[edge.to];
+        const bool joins = from != to && found.clique_of[edge.from] >= 0 &&
+                           found.clique_of[edge.from] == found.clique_of[edge.to];
+        ASSERT_EQ(edge.in_fabric(), joins) << edge.from << " > " << edge.to;
+        ASSERT_EQ(edge.crosses(), from != to && !joins);
+        if (!joins) continue;
+        ++seen;
+        for (const int host : {from, to}) {
+          const auto& others = layouts[static_cast<std::size_t>(host)].edges();
+          const auto there = std::find_if(others.begin(), others.end(), [&](const auto& other) {
+            return other.from == edge.from && other.to == edge.to && other.lane == edge.lane &&
+                   other.channel == edge.channel;
+          });
+          ASSERT_NE(there, others.end());
+          const auto& of = layouts[static_cast<std::size_t>(host)];
+          EXPECT_EQ(of.fabric_bytes(edge.to), here.fabric_bytes(edge.to));
+          for (std::size_t p = 0; p < edge.slots.size(); ++p) {
+            EXPECT_EQ(there->slots[p].home, edge.to);
+            EXPECT_EQ(there->head[p].home, edge.from);
+            EXPECT_EQ(there->slots[p].block, ConnectionLayout::kFabric);
+            EXPECT_EQ(there->slots[p].offset, edge.slots[p].offset);
+            EXPECT_EQ(there->tail[p].offset, edge.tail[p].offset);
+            EXPECT_EQ(there->head[p].offset, edge.head[p].offset);
+            EXPECT_LT(there->tail[p].offset, of.fabric_bytes(edge.to));
+          }
+        }
+      }
+    EXPECT_GT(seen, 0);
+  }
 }
 
 }  // namespace

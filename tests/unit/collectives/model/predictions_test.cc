@@ -61,6 +61,35 @@ TEST(Predictions, NoWayIsFasterThanTheWires) {
   }
 }
 
+// Trays that NVLink joins: rings and trees reach most of a GPU's NVLinks, however many trays there
+// are; messages are as without.
+TEST(Predictions, TraysThatNvLinkJoins) {
+  const auto of = [](const char* machine, int hosts, bool fabric) {
+    return GpuCluster::make(test::fixture(machine), {.hosts = hosts, .fabric = fabric});
+  };
+  const auto ns = [](const GpuCluster& cluster, const CallRecord& record) {
+    for (const Way& way : ways_of(cluster, record))
+      if (way.chosen) return predict(cluster, record, way)->us;
+    return 0.0;
+  };
+  for (const int hosts : {2, 18}) {
+    const auto joined = of("gb200-nvl72", hosts, true), apart = of("gb200-nvl72", hosts, false);
+    ASSERT_TRUE(joined.ok() && joined->is_joined());
+    const double n = joined->ranks();
+    const auto large = all_reduce(std::uint64_t{4} << 30), small = all_reduce(4 << 10);
+    const double gbs = 2 * (n - 1) / n * 4 * 1.073741824e9 / (ns(*joined, large) * 1000);
+    EXPECT_GT(gbs, 600);
+    EXPECT_LE(gbs, joined->channels().bound_gbs);
+    EXPECT_LT(ns(*joined, small), ns(*apart, small));
+    CallRecord messages = large;
+    messages.collective = Collective::kAllToAll;
+    messages.count = 1 << 20;
+    EXPECT_EQ(ns(*joined, messages), ns(*apart, messages));
+  }
+  EXPECT_FALSE(of("gb200-nvl72", 1, true)->is_joined());
+  EXPECT_FALSE(of("dgx-h100", 2, true)->is_joined()) << "its switches are in the host";
+}
+
 // The list contains the planner's own choice exactly once. Large calls on one NVLink host reach
 // more than 75% of the wires' rate.
 TEST(Predictions, PlannersChoiceIsMarked) {

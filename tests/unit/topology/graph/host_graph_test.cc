@@ -67,6 +67,12 @@ TEST_F(HostGraphs, LinksThatAreDownAreANote) {
               ElementsAre("1 of 3 NVLinks of GPU 0 (0000:00:01.0) are down"));
 }
 
+TEST_F(HostGraphs, APlaceInAnNvLinkFabricIsANote) {
+  EXPECT_THAT(read("00000000:00:01.0 10.0 s fabric=10,32766,3").notes,
+              ElementsAre("NVLink fabric 0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a, clique 32766: GPU 0; "
+                          "NCCL_MNNVL_ENABLE=1 uses it between hosts"));
+}
+
 TEST_F(HostGraphs, ATopologyFileDefinesTheTree) {
   const HostGraph host = read(kOneGpu, write("topo.xml", kBehindASwitch));
   EXPECT_THAT(host.notes, IsEmpty());

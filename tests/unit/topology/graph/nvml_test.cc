@@ -124,6 +124,19 @@ TEST(Nvml, AGpuThatIsLostLeavesTheOthers) {
   EXPECT_EQ(gpus->front().number, 1);
 }
 
+TEST(Nvml, APlaceInAnNvLinkFabricCountsOnceItIsComplete) {
+  const auto gpus =
+      ask("00000000:1B:00.0 10.0 s fabric=171,7,3\n00000000:43:00.0 10.0 s fabric=171,7,2\n"
+          "00000000:52:00.0 10.0 s");
+  ASSERT_TRUE(gpus.ok()) << gpus.error().text;
+  ASSERT_EQ(gpus->size(), 3u);
+  FabricPlace place{{}, 7};
+  place.cluster.fill(171);
+  EXPECT_EQ(gpus->at(0).fabric, place);
+  EXPECT_FALSE(gpus->at(1).fabric.is_known()) << "in progress";
+  EXPECT_FALSE(gpus->at(2).fabric.is_known());
+}
+
 TEST(Nvml, ADriverThatDoesNotAnswer) {
   const auto gpus = ask("dead");
   ASSERT_FALSE(gpus.ok());

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts of hosts that NVLink joins: the clique of each process's GPUs, as the emulated machine
+// and the environment state it.
+//
+//   in_cliques({{{0}, {1}, {2}}, {"a", "b", "c"}}, {1, 1, 2})   hosts a and b are joined
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support/layout.h"
+
+namespace rondo::test {
+
+// cliques: by process, from 1 on. simt: more of RONDO_SIMT, by process; empty: nothing.
+inline Layout in_cliques(Layout layout, const std::vector<int>& cliques,
+                         const std::vector<std::string>& simt = {}) {
+  for (std::size_t p = 0; p < cliques.size(); ++p) {
+    const std::string clique = std::to_string(cliques[p]);
+    layout.of_process.push_back(
+        {{"NCCL_MNNVL_ENABLE", "1"},
+         {"NCCL_MNNVL_UUID", "171"},
+         {"NCCL_MNNVL_CLIQUE_ID", clique},
+         {"RONDO_SIMT", "fabric=" + clique + (simt.empty() ? "" : "," + simt[p])}});
+  }
+  return layout;
+}
+
+}  // namespace rondo::test

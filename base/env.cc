@@ -171,12 +171,15 @@ std::optional<int> shift_of(std::string_view suffix) {
 
 }  // namespace
 
+// Also "0x1f", without a suffix, as NCCL takes it.
 std::optional<std::int64_t> parse_bytes(std::string_view text) {
   const std::string copy(text);
   char* end = nullptr;
   errno = 0;
-  const long long number = std::strtoll(copy.c_str(), &end, 10);
+  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
+  const long long number = std::strtoll(copy.c_str(), &end, is_hex ? 16 : 10);
   if (end == copy.c_str() || errno == ERANGE) return std::nullopt;
+  if (is_hex) return *end == '\0' && text.size() > 2 ? std::optional(number) : std::nullopt;
   if (*end == '.') {
     const double fraction = std::strtod(copy.c_str(), &end);
     const auto shift = shift_of(end);

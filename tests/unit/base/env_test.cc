@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <string>
 
 namespace rondo::env {
 namespace {
@@ -26,6 +28,19 @@ TEST(Env, BytesTakeSuffixesAndRefuseTheRest) {
   EXPECT_FALSE(parse_bytes("4X"));
   EXPECT_FALSE(parse_bytes("99999999999999999999"));
   EXPECT_FALSE(parse_bytes("9999999999999G"));
+}
+
+TEST(Env, WholeNumbersAreDecimalOrHexadecimal) {
+  for (const auto& [text, number] : std::map<std::string, std::int64_t>{
+           {"64", 64}, {"-1", -1}, {"4K", 4096}, {"0x1f", 31}, {"0XffffffffFF", 0xff'ffff'ffff}}) {
+    setenv("NCCL_MNNVL_UUID", text.c_str(), 1);
+    EXPECT_EQ(get_int("NCCL_MNNVL_UUID"), number) << text;
+  }
+  for (const char* wrong : {"0x", "0x-1", "0x1g", "0x1ffffffffffffffff", "1f"}) {
+    setenv("NCCL_MNNVL_UUID", wrong, 1);
+    EXPECT_EQ(get_int("NCCL_MNNVL_UUID"), -1) << wrong;
+  }
+  unsetenv("NCCL_MNNVL_UUID");
 }
 
 TEST(Env, AValueThatDoesNotParseGivesTheDefault) {

@@ -58,7 +58,8 @@ double never() { return std::numeric_limits<double>::infinity(); }
 
 // The most channels that a ring has.
 double channels_of_ring(const DeviceCall& call, const DevicePlan& plan) {
-  return (plan.channels + call.links.rings - 1) / call.links.rings;
+  const int channels = (plan.channels + call.links.rings - 1) / call.links.rings;
+  return channels;
 }
 
 // Times of a chunk of a channel: the CTA's work on one of its slots, its time on a port, its share

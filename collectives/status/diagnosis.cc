@@ -101,10 +101,11 @@ class ChainsOfWaits {
     for (const int one : voted) {
       const Place blamed{place.communicator, one};
       const RankView* const culprit = find(blamed);
-      auto kind = culprit != nullptr ? kind_of_end(*culprit) : std::nullopt;
-      if (kind == Blame::kSilent) kind.reset();  // the fault says more
-      if (!kind && one == place.rank && voted.size() == 1) continue;
-      add(blamed, kind.value_or(Blame::kFault), 0).text = first_line(rank.fault);
+      const auto end = culprit != nullptr ? kind_of_end(*culprit) : std::nullopt;
+      const bool more_than_fault = end.has_value() && *end != Blame::kSilent;
+      if (!more_than_fault && one == place.rank && voted.size() == 1) continue;
+      const Blame::Kind kind = more_than_fault ? *end : Blame::kFault;
+      add(blamed, kind, 0).text = first_line(rank.fault);
     }
   }
 

@@ -54,7 +54,7 @@ std::vector<TcpTraffic> tcp_traffic() {
     char* end = nullptr;
     const long fd = std::strtol(entry->d_name, &end, 10);
     if (end == entry->d_name) continue;  // "." and ".."
-    if (auto traffic = traffic_of(static_cast<int>(fd))) all.push_back(std::move(*traffic));
+    if (auto traffic = traffic_of(static_cast<int>(fd))) all.push_back(*traffic);
   }
   return all;
 }

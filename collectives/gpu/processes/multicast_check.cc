@@ -26,7 +26,8 @@ float value_of(int rank, std::size_t i) {
   return static_cast<float>((rank + 1) * static_cast<int>(i % kPeriod + 1));
 }
 float sum_of(int ranks, std::size_t i) {
-  return static_cast<float>(ranks * (ranks + 1) / 2 * static_cast<int>(i % kPeriod + 1));
+  const int sum_of_factors = ranks * (ranks + 1) / 2;
+  return static_cast<float>(sum_of_factors * static_cast<int>(i % kPeriod + 1));
 }
 
 // This rank's part. Others wait for its kernel, so all agree after each step.
@@ -48,7 +49,7 @@ class OwnCheck {
     return check(api_.create_stream(&stream_, 0), "cudaStreamCreate");
   }
   Status launch() {
-    const Status launched = launch_sum();
+    Status launched = launch_sum();
     if (launched.ok()) state_ = kGpuNotReady;
     return launched;
   }

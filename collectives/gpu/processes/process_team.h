@@ -29,6 +29,7 @@ class ProcessTeam final : public TeamEdges {
                                                    std::unique_ptr<ControlSegment> segment,
                                                    TeamMemory shared,
                                                    std::vector<ProcessSockets> sockets);
+  ~ProcessTeam() override;  // after finish() only
   ProcessTeam(const ProcessTeam&) = delete;
   ProcessTeam& operator=(const ProcessTeam&) = delete;
 
@@ -63,7 +64,6 @@ class ProcessTeam final : public TeamEdges {
  private:
   // The shared_ptr's deleter.
   static void finish(ProcessTeam* team);
-  ~ProcessTeam() override;
   bool let_streams_end();
   ProcessTeam(ProcessFacts facts, std::unique_ptr<ControlSegment> segment, TeamMemory shared);
   Status open(std::vector<ProcessSockets> sockets);

@@ -96,7 +96,7 @@ std::string script_of(const std::vector<Panel>& panels, PictureFormat format,
     script +=
         fmt::format("set title {}\nset xlabel {} offset 0,0.6\nset ylabel {}\n{}\n", quoted(head),
                     quoted(panel.x_label), quoted(in_terminal ? "" : panel.y_label),
-                    panel.log_y ? "set logscale y 10\nset format y '%g'"
+                    panel.log_y ? "set logscale y 10\nset format y '%.7g'"
                                 : "unset logscale y\nset yrange [0:*]");
     script += tics_of(panel) + "\n";
     std::string curves;

@@ -220,6 +220,7 @@ class Guardian {
       any_success_ = true;
       return;
     }
+    output_.settle();  // the rank's last lines come before ours
     const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (options_.keep_going) {
       if (!failure_) failure_ = code;

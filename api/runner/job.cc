@@ -70,6 +70,15 @@ void JobOutput::serve(const std::vector<pollfd>& polls) {
   }
 }
 
+void JobOutput::settle() {
+  for (int burst = 0; burst < 256; ++burst) {
+    std::vector<pollfd> polls;
+    ask(polls);
+    if (poll(polls.data(), polls.size(), 0) <= 0) return;
+    serve(polls);
+  }
+}
+
 void JobOutput::read_from(Source& source) {
   char buffer[16 << 10];
   const ssize_t got = read(source.pipe.get(), buffer, sizeof buffer);
@@ -114,7 +123,12 @@ void JobOutput::emit(const Source& source, std::string_view line) {
 
 void JobOutput::write_to(int target) {
   std::string& out = waiting(target);
-  const ssize_t put = write(target, out.data(), std::min(out.size(), kAtomicWrite));
+  // Whole lines: stdout and stderr may be one pipe, where no line may cut another.
+  const std::size_t newline =
+      out.size() <= kAtomicWrite ? std::string::npos : out.rfind('\n', kAtomicWrite - 1);
+  const std::size_t size =
+      newline == std::string::npos ? std::min(out.size(), kAtomicWrite) : newline + 1;
+  const ssize_t put = write(target, out.data(), size);
   if (put > 0) {
     out.erase(0, static_cast<std::size_t>(put));
   } else if (put < 0 && errno != EINTR && errno != EAGAIN) {

@@ -29,9 +29,10 @@ namespace rondo::runner {
 
 // JobOutput: forwards the ranks' output, line by line, to our own stdout and stderr.
 //
-// Lines of different ranks never mix. A line without an end is forwarded when its writer closes the
-// pipe, or in pieces if it exceeds 64 KiB. Never blocks: if our reader is slow, up to 1 MiB per
-// stream waits in memory; beyond that the ranks wait in their own write().
+// Lines of different ranks never mix, nor do lines of stdout and stderr that are one pipe, up to
+// 4096 bytes each. A line without an end is forwarded when its writer closes the pipe, or in
+// pieces if it exceeds 64 KiB. Never blocks: if our reader is slow, up to 1 MiB per stream waits in
+// memory; beyond that the ranks wait in their own write().
 // Cost: one read and one write per burst of output.
 class JobOutput {
  public:
@@ -46,6 +47,9 @@ class JobOutput {
   // ask() adds what to poll for; pass the same list to serve() after poll().
   void ask(std::vector<pollfd>& polls) const;
   void serve(const std::vector<pollfd>& polls);
+  // Forwards what the ranks have written so far, as far as our reader takes it now. Ends although a
+  // rank goes on writing.
+  void settle();
 
   bool sources_open() const;
   bool pending() const { return !waiting_[0].empty() || !waiting_[1].empty(); }

@@ -124,5 +124,17 @@ TEST(RondoPreload, NamesTheLibraryOfThisInstallation) {
   EXPECT_EQ(ask("run --preload -n 1 --no-prefix -- sh -c 'echo $LD_PRELOAD'").text, library + "\n");
 }
 
+TEST(RondoCommand, ExplainsWhatACallWouldRunAs) {
+  const ShellResult ended = ask("explain all_reduce 4M --ranks 8 --type half");
+  EXPECT_EQ(ended.status, 0) << ended.text;
+  EXPECT_NE(ended.text.find("AllReduce(count 2097152, float16, sum); 8 ranks on 1 host"),
+            std::string::npos)
+      << ended.text;
+  EXPECT_NE(ended.text.find("algorithm    twoshot"), std::string::npos) << ended.text;
+  EXPECT_EQ(ask("explain all_reduce 4Q").status, 2);
+  EXPECT_EQ(ask("explain all_reduce 4M --type nonsense").status, 2);
+  EXPECT_EQ(ask("explain all_reduce 4M --ranks 2 --hosts 3").status, 2);
+}
+
 }  // namespace
 }  // namespace rondo

@@ -193,13 +193,15 @@ TEST(SelfTestRounds, RepeatUntilTheTimeIsOverAndALaterOneFindsAFlippedBit) {
 // ---- as a program ----
 
 nlohmann::json self_test(const std::string& command) {
-  const ShellResult ran = shell(command);  // other lines may precede and follow the JSON
-  const std::size_t begin = std::min(ran.text.find("{\n"), ran.text.size());
-  const std::size_t end = ran.text.rfind("\n}\n");
+  const test::TemporaryFolder folder;
+  const std::string errors = folder.path() + "/stderr";
+  const ShellResult ran = shell(fmt::format("{{ {}; }} 2>{}", command, errors));
   try {
-    return nlohmann::json::parse(ran.text.substr(begin, end - begin + 2));
+    return nlohmann::json::parse(ran.text);
   } catch (const nlohmann::json::exception& error) {
-    ADD_FAILURE() << command << ": " << error.what() << "\n" << ran.text;
+    ADD_FAILURE() << command << ": " << error.what() << "\n"
+                  << ran.text << "\non stderr:\n"
+                  << std::ifstream(errors).rdbuf();
     return nlohmann::json::object();
   }
 }

@@ -120,7 +120,7 @@ Result<AskedCluster> cluster_of(const Wanted& wanted) {
   const topology::Graph copy = graph;
   model::GpuCluster::Shape shape;
   shape.hosts = wanted.hosts;
-  shape.fabric = env::get_int("NCCL_MNNVL_ENABLE") == 1;
+  shape.fabric = gpu::wants_fabric();
   if (wanted.ranks_given && wanted.ranks % wanted.hosts != 0)
     return fail(StatusCode::kInvalidArgument,
                 "--ranks {} is not a multiple of the {} hosts of --topo", wanted.ranks,

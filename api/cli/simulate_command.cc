@@ -9,11 +9,11 @@
 #include "api/cli/commands.h"
 #include "api/cli/known_machines.h"
 #include "api/cli/simulated_lines.h"
-#include "base/env.h"
 #include "base/text_file.h"
 #include "bench/command_line.h"
 #include "bench/options.h"
 #include "bench/progress.h"
+#include "collectives/gpu/plan/channel_search.h"
 #include "collectives/model/host_predictions.h"
 #include "collectives/model/predictions.h"
 #include "collectives/model/ways.h"
@@ -186,7 +186,7 @@ Status run_simulation(SimulateOptions wanted) {
     return run(HostRanks(facts, cores), wanted);
   }
   RONDO_TRY(topology::Graph graph, machine_by_name(wanted.machine));
-  wanted.shape.fabric = env::get_int("NCCL_MNNVL_ENABLE") == 1;
+  wanted.shape.fabric = gpu::wants_fabric();
   RONDO_TRY(GpuCluster cluster, GpuCluster::make(std::move(graph), wanted.shape));
   return run(GpuRanks(std::move(cluster)), wanted);
 }

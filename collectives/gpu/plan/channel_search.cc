@@ -120,6 +120,10 @@ ChannelOrders find_orders(const RankPlacement* placement, const HostShape& shape
   return orders;
 }
 
+bool wants_fabric() {
+  return env::get_int("NCCL_MNNVL_ENABLE") == 1 && !env::get_bool("NCCL_P2P_DISABLE");
+}
+
 ChannelOrders find_joined_orders(const RankPlacement& placement, const HostShape& shape,
                                  int max_ctas) {
   auto host = host_at(0, placement, shape);

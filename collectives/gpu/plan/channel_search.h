@@ -32,6 +32,9 @@ ChannelOrders orders_of(const topology::ClusterPlan& plan,
 ChannelOrders find_orders(const RankPlacement* placement, const HostShape& shape, int max_ctas,
                           int rank);
 
+// Whether NVLink may join ranks of several hosts: NCCL_MNNVL_ENABLE asks for it, and
+// NCCL_P2P_DISABLE does not exclude it.
+bool wants_fabric();
 // For ranks of several hosts that NVLink joins: rank after rank, at the rates of the first host's
 // own rings. Empty if these are not known.
 ChannelOrders find_joined_orders(const RankPlacement& placement, const HostShape& shape,

@@ -11,6 +11,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "collectives/gpu/plan/channel_search.h"
 #include "collectives/host/rank_state.h"
 #include "topology/graph/nvml.h"
 #include "transport/cuda/device.h"
@@ -22,7 +23,7 @@ namespace {
 using topology::FabricPlace;
 using Blob = std::vector<std::byte>;
 
-constexpr std::int64_t kUnset = -1, kAsked = 1;  // of the variables
+constexpr std::int64_t kUnset = -1;  // of the variables
 
 FabricPlace place_by_nvml(int device) {
   const auto gpus = topology::ask_nvml();
@@ -99,10 +100,6 @@ Result<FabricBlock> make_block(int device) {
 }
 
 }  // namespace
-
-bool wants_fabric() {
-  return env::get_int("NCCL_MNNVL_ENABLE") == kAsked && !env::get_bool("NCCL_P2P_DISABLE");
-}
 
 FabricPlace fabric_place_of(int device) {
   if (!wants_fabric()) return {};

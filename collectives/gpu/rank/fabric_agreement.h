@@ -18,9 +18,7 @@
 
 namespace rondo::gpu {
 
-// Whether NCCL_MNNVL_ENABLE asks for it, and nothing else excludes it.
-bool wants_fabric();
-// Place of the device; not known: ranks of other hosts cannot map its memory.
+// Place of the device, if wants_fabric(); not known: ranks of other hosts cannot map its memory.
 topology::FabricPlace fabric_place_of(int device);
 
 // The same on all ranks: whether those of cliques can map each other's memory. Collective. hosts:

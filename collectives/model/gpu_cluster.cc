@@ -124,17 +124,6 @@ sim::Machine GpuCluster::machine(cuda::Protocol protocol) const {
   return machine;
 }
 
-sim::Machine GpuCluster::machine_of_messages() const {
-  sim::Machine machine;
-  machine.wire_gbs = wire_gbs();
-  machine.routes = [this](int from, int to, int ring) {
-    constexpr auto kSimple = cuda::Protocol::kSimple;
-    return host_of(from) == host_of(to) ? within_host(from, to, kSimple)
-                                        : by_network(from, to, ring, kSimple);
-  };
-  return machine;
-}
-
 void GpuCluster::add(int host, std::span<const int> wires, sim::Route* route) const {
   for (const int wire : wires) route->wires.push_back(host * wires_->count() + wire);
 }

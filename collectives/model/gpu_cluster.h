@@ -4,7 +4,7 @@
 //
 // Ranks are numbered host by host, one per GPU in the graph's order. The network between hosts has
 // no limit of its own: each port is a wire. Where NVLink joins the hosts, rings go rank after rank,
-// and rings and trees pass each GPU's own NVLinks and no port. Cost: the channel search of one
+// and everything passes each GPU's own NVLinks and no port. Cost: the channel search of one
 // host, and ranks times rings.
 #pragma once
 
@@ -44,14 +44,13 @@ class GpuCluster {
   // True for GPUs at Grace CPUs and at switches. Such switches are in the rack, not in the host:
   // NVLink continues to other hosts' GPUs.
   bool is_tray() const;
-  bool is_joined() const { return joined_; }  // rings and trees use that
+  bool is_joined() const { return joined_; }  // rings, trees and messages use that
   const topology::ClusterPlan& channels() const { return *plan_; }
   const gpu::WireRates& rates() const { return rates_; }
 
   // The machine as kernels of this protocol use it. The cluster must outlive it.
   sim::Machine machine(cuda::Protocol protocol) const;
-  sim::Machine machine_of_messages() const;  // these pass the network between hosts
-  std::string wire_name(int wire) const;     // wire of the machine: "host 1: GPU 0 > NVSwitch"
+  std::string wire_name(int wire) const;  // wire of the machine: "host 1: GPU 0 > NVSwitch"
 
  private:
   bool all_at_switches() const;

@@ -31,7 +31,8 @@ class Messages {
         static_cast<std::uint64_t>(std::max<std::int64_t>(env::get_int("RONDO_GPU_STAGING"), 0));
     const auto ranks = static_cast<std::size_t>(cluster.ranks());
     const std::uint64_t words = cuda::kMessageCountersBytes + cuda::kMessageUsedBytes;
-    within_ = gpu::message_shape(gpu::message_bytes_of_pair(staging, ranks, false));
+    across_ = within_ = gpu::message_shape(gpu::message_bytes_of_pair(staging, ranks, false));
+    if (cluster.is_joined()) return;
     across_ = gpu::message_shape(gpu::message_bytes_of_pair(staging, ranks, true) - words, true);
   }
 
@@ -134,7 +135,7 @@ sim::SimMessageCall message_call(const GpuCluster& cluster, Collective which, in
 }
 
 Result<sim::SimResult> time_messages(const GpuCluster& cluster, const CallRecord& record) {
-  const sim::Machine machine = cluster.machine_of_messages();
+  const sim::Machine machine = cluster.machine(cuda::Protocol::kSimple);
   const std::uint64_t bytes = record.count * size_of(record.type);
   const std::uint64_t quantum = Messages(cluster, bytes).quantum();
   const auto simulated = [&](std::uint64_t some) {

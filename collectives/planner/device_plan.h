@@ -70,7 +70,7 @@ struct DevicePlanFacts {
   bool in_windows = false;             // all buffers of this call are in symmetric windows
   bool copy_engines = false;           // a rank requests copy engines for this call
   int hosts = 1;                       // number of hosts
-  bool joined = false;                 // NVLink joins all GPUs of the hosts: rings and trees use it
+  bool joined = false;                 // NVLink joins all GPUs of the hosts, as in one host
   bool all_reach = true;               // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
@@ -86,7 +86,7 @@ struct DevicePlanFacts {
   // Null: no tuner plugin, or one that changes nothing. Must outlive all planning.
   const TunedWays* tuned = nullptr;
   DeviceCosts costs{};  // each rate is the slowest rank's
-  // Whether rings and trees pass the network.
+  // Whether calls pass the network.
   bool crosses() const { return hosts > 1 && !joined; }
   std::uint64_t slot_bytes_of(Algorithm algorithm) const {
     return algorithm == Algorithm::kRing && ring_slot_bytes > 0 ? ring_slot_bytes : slot_bytes;

@@ -37,11 +37,12 @@ struct Sides {
   Side within, across;
 };
 Sides sides_of(const DevicePlanFacts& facts, Collective collective, double bytes) {
-  const double of_host = static_cast<double>(facts.ranks) / facts.hosts;
+  const bool crosses = facts.crosses();  // else NVLink joins all ranks as one host does
+  const double of_host = static_cast<double>(facts.ranks) / (crosses ? facts.hosts : 1);
   const bool one = collective >= Collective::kSend;
   Sides sides;
-  if (facts.hosts > 1) sides.across.peers = one ? 1 : facts.ranks - of_host;
-  sides.within.peers = one && facts.hosts > 1 ? 0 : (one ? 2 : of_host) - 1;
+  if (crosses) sides.across.peers = one ? 1 : facts.ranks - of_host;
+  sides.within.peers = one && crosses ? 0 : (one ? 2 : of_host) - 1;
   const CallLinks links = links_of(facts);
   sides.within.link = links.near_all;
   sides.within.gbs = links.direct_gbs;

@@ -98,7 +98,7 @@ TEST(ExplainCommand, ReportsThatATrayIsAHost) {
   const std::string call = "explain all_reduce 64M --hosts 4 --topo ";
   expect_output(rondo("", call + "gb200-nvl72"), "NVLink between hosts is not used");
   expect_output(rondo("NCCL_MNNVL_ENABLE=1", call + "gb200-nvl72"),
-                "NVLink joins rings and trees of all trays");
+                "NVLink joins rings, trees and messages of all trays");
   const ShellResult dgx = rondo("", call + "dgx-b200");
   EXPECT_EQ(dgx.text.find("tray"), std::string::npos) << dgx.text;
 }

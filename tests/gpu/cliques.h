@@ -3,6 +3,7 @@
 // and the environment state it.
 //
 //   in_cliques({{{0}, {1}, {2}}, {"a", "b", "c"}}, {1, 1, 2})   hosts a and b are joined
+//   on_machines_with(layout, "mode=weak")                       the same on other machines
 #pragma once
 
 #include <string>
@@ -23,6 +24,14 @@ inline Layout in_cliques(Layout layout, const std::vector<int>& cliques,
          {"NCCL_MNNVL_CLIQUE_ID", clique},
          {"RONDO_SIMT", "fabric=" + clique + (simt.empty() ? "" : "," + simt[p])}});
   }
+  return layout;
+}
+
+// The same layout with more of RONDO_SIMT in every process.
+inline Layout on_machines_with(Layout layout, const std::string& simt) {
+  for (Environment& own : layout.of_process)
+    for (auto& [name, value] : own)
+      if (std::string(name) == "RONDO_SIMT") value += "," + simt;
   return layout;
 }
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks on GPUs of several hosts in NVLink cliques: rings and trees between the hosts of a clique
-// are on each other's memory, by fabric handles, and the rest is as between other hosts. Hosts are
-// processes of this machine with different NCCL_HOSTID.
+// Ranks on GPUs of several hosts in NVLink cliques: rings, trees and messages between the hosts of
+// a clique are on each other's memory, by fabric handles, and the rest is as between other hosts.
+// Hosts are processes of this machine with different NCCL_HOSTID.
 #include <signal.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
+#include <set>
 
 #include "tests/gpu/cliques.h"
 #include "tests/gpu/process_bodies.h"
@@ -30,7 +33,7 @@ bool has_emulated_gpus([[maybe_unused]] int number) {
 struct Joined {
   const char* name;
   Layout layout;
-  std::vector<int> cliques;  // by process
+  std::vector<int> cliques;  // by process; 0: it has no fabric handles
   bool all;                  // one clique
 };
 const Joined kJoined[] = {
@@ -40,8 +43,9 @@ const Joined kJoined[] = {
     {"three_hosts", {{{0}, {1}, {2}}, {"a", "b", "c"}}, {1, 1, 1}, true},
     {"three_of_two", {{{0, 1}, {2}, {3}, {4, 5}}, {"a", "b", "b", "c"}}, {1, 1, 1, 1}, true},
     {"taking_turns", {{{0}, {1}, {2}, {3}}, {"a", "b", "a", "b"}}, {1, 1, 1, 1}, true},
-    {"one_host_apart", {{{0}, {1}, {2}}, {"a", "b", "c"}}, {1, 1, 2}, false},
+    {"one_without_fabric", {{{0}, {1}, {2}}, {"a", "b", "c"}}, {1, 1, 0}, false},
     {"two_cliques", {{{0, 1}, {2}, {3}, {4}}, {"a", "b", "c", "d"}}, {1, 1, 2, 2}, false},
+    {"crosswise", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}, {1, 2, 1, 2}, false},
 };
 
 Environment few_small_slots(Environment more = {}) {
@@ -81,6 +85,17 @@ class JobLogs {
   RankLogs logs_;
 };
 
+// Of the pairs that have exchanged messages: the number that used this way. Both ranks of a pair
+// log it.
+std::size_t pairs_by(const JobLogs& logs, const std::string& way) {
+  std::set<std::string> pairs;
+  for (const std::string& line : logs.lines_with("messages of rank ")) {
+    const std::size_t at = line.find("messages of rank "), end = line.find(": ", at);
+    if (line.compare(end + 2, way.size(), way) == 0) pairs.insert(line.substr(at, end - at));
+  }
+  return pairs.size();
+}
+
 std::uint64_t launches() {
 #ifdef RONDO_SIMT
   return simt::launch_counts().launches.load();
@@ -95,7 +110,7 @@ void run_each(NcclRank& seat, std::initializer_list<Collective> collectives) {
     for (const std::size_t count : {1, 700, 20'000}) {
       const std::uint64_t before = launches();
       run_case(seat, {which, DataType::kFloat32, RedOp::kSum, seat.size, seat.size - 1, count, 7},
-               {count % 2 == 0, 0, false});
+               {which != Collective::kAllToAll && count % 2 == 0, 0, false});
       EXPECT_GT(launches(), before) << name(which) << " of " << count;
       if (testing::Test::HasFatalFailure()) return;
     }
@@ -108,8 +123,51 @@ void run_all_with_rings(NcclRank& seat) {
   run_each(seat, {Collective::kAllGather, Collective::kReduceScatter});
 }
 
+// Messages of several sizes from each rank to each of its peers, in one group.
+void send_to_each(NcclRank& seat, const std::function<bool(int)>& is_peer) {
+  const auto value = [](int from, int to, std::size_t i) {
+    return static_cast<std::byte>(from * 31 + to * 7 + static_cast<int>(i % 249));
+  };
+  for (const std::size_t bytes : {1, 333, 70'001}) {
+    std::vector<std::unique_ptr<DeviceBuffer>> in, out;
+    for (int peer = 0; peer < seat.size; ++peer) {
+      in.push_back(std::make_unique<DeviceBuffer>(bytes, static_cast<std::size_t>(peer % 3)));
+      out.push_back(std::make_unique<DeviceBuffer>(bytes, 5));
+      Bytes content(bytes);
+      for (std::size_t i = 0; i < bytes; ++i) content[i] = value(seat.rank, peer, i);
+      in.back()->put(content, 0, seat.stream);
+      out.back()->put({}, 0, seat.stream);
+    }
+    NCCL_OK(ncclGroupStart());
+    for (int peer = 0; peer < seat.size; ++peer) {
+      if (peer == seat.rank || !is_peer(peer)) continue;
+      NCCL_OK(ncclSend(in[static_cast<std::size_t>(peer)]->data(), bytes, ncclUint8, peer,
+                       seat.comm, seat.stream));
+      NCCL_OK(ncclRecv(out[static_cast<std::size_t>(peer)]->data(), bytes, ncclUint8, peer,
+                       seat.comm, seat.stream));
+    }
+    NCCL_OK(ncclGroupEnd());
+    for (int peer = 0; peer < seat.size; ++peer) {
+      if (peer == seat.rank || !is_peer(peer)) continue;
+      DeviceBuffer& got = *out[static_cast<std::size_t>(peer)];
+      got.get(seat.stream);
+      ASSERT_TRUE(got.guards_intact()) << bytes << " bytes from " << peer;
+      for (std::size_t i = 0; i < bytes; ++i)
+        ASSERT_EQ(got.host()[i], value(peer, seat.rank, i)) << "byte " << i << " from " << peer;
+    }
+  }
+}
+
 class Fabric : public testing::TestWithParam<Joined> {
  protected:
+  // Of the process of each rank.
+  template <class T>
+  static std::vector<T> of_ranks(const std::vector<T>& of_process) {
+    std::vector<T> found;
+    for (std::size_t p = 0; p < of_process.size(); ++p)
+      found.insert(found.end(), GetParam().layout.processes[p].size(), of_process[p]);
+    return found;
+  }
   static Layout layout(const Environment& more = {}, const std::string& simt = "") {
     const std::size_t processes = GetParam().cliques.size();
     return in_cliques(GetParam().layout, GetParam().cliques,
@@ -148,6 +206,34 @@ TEST_P(Fabric, TakesRingsAndTreesOfEveryProtocolAndNoNetwork) {
                 static_cast<std::size_t>(GetParam().layout.ranks()));
       EXPECT_EQ(logs.senders() == 0, GetParam().all) << algorithm << ", " << protocol;
     }
+}
+
+// Between all ranks, and only between those of one clique.
+TEST_P(Fabric, TakesMessagesWithinACliqueAndNoNetwork) {
+  const std::vector<int> cliques = of_ranks(GetParam().cliques);
+  const std::vector<std::string> hosts = of_ranks(GetParam().layout.hosts);
+  const std::size_t n = cliques.size();
+  std::size_t joined = 0, across = 0;
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = 0; b < n; ++b) {
+      joined += hosts[a] != hosts[b] && cliques[a] == cliques[b] ? 1 : 0;
+      across += hosts[a] != hosts[b] && cliques[a] != cliques[b] ? 1 : 0;
+    }
+  for (const bool all : {false, true}) {
+    const JobLogs logs;
+    run_job(layout(logs.variables()), [&](NcclRank& seat) {
+      const auto is_peer = [&](int peer) {
+        return all || cliques[static_cast<std::size_t>(peer)] ==
+                          cliques[static_cast<std::size_t>(seat.rank)];
+      };
+      send_to_each(seat, is_peer);
+      if (all) run_each(seat, {Collective::kAllToAll, Collective::kGather, Collective::kScatter});
+    });
+    EXPECT_EQ(pairs_by(logs, "NVLink,"), joined);
+    EXPECT_EQ(pairs_by(logs, "network,"), all ? across : 0);
+    EXPECT_EQ(logs.lines_with("bytes of its kernels to other hosts").size(), n);
+    EXPECT_EQ(logs.senders() == 0, GetParam().all || !all);
+  }
 }
 
 TEST_P(Fabric, KeepsTheOrderOfStreamsMessagesAndCalls) {
@@ -189,6 +275,40 @@ TEST(FabricCalls, RunInCommunicatorsThatAreSplit) {
   EXPECT_EQ(logs.lines_with("NVLink joins 3 of 4 ranks").size(), 2u);
 }
 
+// More devices than a machine usually has.
+TEST(FabricCalls, TakeMessagesBetweenThreeHostsOfFour) {
+  constexpr int kRanks = 12;
+  if (!has_emulated_gpus(1)) GTEST_SKIP() << "no emulated GPUs";
+  const JobLogs logs;
+  Environment more = logs.variables();
+  more.emplace_back("RONDO_SIMT_DEVICES", std::to_string(kRanks));
+  run_job(in_cliques({{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}}, {"a", "b", "c"}}, {1, 1, 1})
+              .under(few_small_slots(more)),
+          240, [](NcclRank& seat) { send_to_each(seat, [](int) { return true; }); });
+  EXPECT_EQ(pairs_by(logs, "NVLink,"), 96u);
+  EXPECT_EQ(logs.senders(), 0);
+}
+
+// The slots exist from init on, and stay while the communicator is suspended. The record of calls
+// is off, because its memory counts from the first call on.
+TEST(FabricCalls, MessagesTakeNoMemoryAndContinueAfterASuspension) {
+  if (!has_emulated_gpus(2)) GTEST_SKIP() << "too few emulated GPUs";
+  constexpr std::uint64_t kSlotsOfPair = 4 << 20;
+  run_job(in_cliques({{{0}, {1}}, {"a", "b"}}, {1, 1})
+              .under({{"NCCL_BUFFSIZE", "4096"}, {"NCCL_MAX_CTAS", "2"}, {"RONDO_RECORD", "0"}}),
+          [&](NcclRank& seat) {
+            std::uint64_t before = 0, after = 0;
+            NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
+            EXPECT_GE(before, kSlotsOfPair);
+            send_to_each(seat, [](int) { return true; });
+            NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &after));
+            EXPECT_EQ(after, before);
+            NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
+            NCCL_OK(ncclCommResume(seat.comm));
+            send_to_each(seat, [](int) { return true; });
+          });
+}
+
 const Layout kTwoOfTwo{{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}};
 
 // All ranks then use the network, and one line of the log says why.
@@ -218,8 +338,11 @@ TEST(FabricRefused, ForOneRankIsTheNetworkForAll) {
       seat.join();
       ASSERT_NE(seat.comm, nullptr);
       run_all_with_rings(seat);
+      send_to_each(seat, [](int) { return true; });
       seat.leave();
     });
+    EXPECT_EQ(pairs_by(logs, "NVLink,"), 0u);
+    EXPECT_EQ(pairs_by(logs, "network,"), 8u);
     const auto lines = logs.lines_with("NVLink between hosts is not used");
     ASSERT_EQ(lines.size(), 1u) << row.text;
     EXPECT_NE(lines[0].find(row.text), std::string::npos) << lines[0];
@@ -245,6 +368,7 @@ TEST(FabricRefused, NothingIsTriedUnlessAskedFor) {
       run_case(seat,
                {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 5000, 3},
                {});
+      send_to_each(seat, [](int) { return true; });
 #ifdef RONDO_SIMT
       for (const simt::CallCount* one = simt::call_counts(); one != nullptr; one = one->next) {
         if (std::string(one->name).starts_with("fabric_")) {

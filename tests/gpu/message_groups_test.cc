@@ -7,6 +7,7 @@
 #include <set>
 
 #include "api/rondo.h"
+#include "tests/gpu/cliques.h"
 #include "tests/gpu/process_bodies.h"
 #include "tests/simt/machine/random.h"
 #include "tests/support/seed.h"
@@ -32,6 +33,15 @@ const NamedLayout kMessageHosts[] = {
     {"taking_turns", {{{0}, {1}, {2}, {3}}, {"a", "b", "a", "b"}}},
     {"hosts_of_threads", {{{0, 1}, {2, 3}}, {"a", "b"}}},
     {"threads_and_processes", {{{0, 1}, {2}, {3}}, {"a", "a", "b"}}},
+};
+const NamedLayout kMessageCliques[] = {
+    {"two_joined", in_cliques({{{0}, {1}}, {"a", "b"}}, {1, 1})},
+    {"two_joined_of_two", in_cliques({{{0, 1}, {2}, {3}}, {"a", "b", "b"}}, {1, 1, 1})},
+    {"two_joined_of_four",
+     in_cliques({{{0, 1, 2, 3}, {4, 5}, {6}, {7}}, {"a", "b", "b", "b"}}, {1, 1, 1, 1})},
+    {"three_joined_of_two",
+     in_cliques({{{0, 1}, {2}, {3}, {4, 5}}, {"a", "b", "b", "c"}}, {1, 1, 1, 1})},
+    {"two_cliques", in_cliques({{{0, 1}, {2}, {3}, {4}}, {"a", "b", "c", "d"}}, {1, 1, 2, 2})},
 };
 constexpr const char* kMessageMachines[] = {"p2p=all", "p2p=none", "p2p=pairs",
                                             "p2p=all,mode=weak"};
@@ -120,9 +130,10 @@ class Group {
 class MessageGroups : public testing::TestWithParam<std::tuple<NamedLayout, const char*>> {
  protected:
   static Layout layout(const Environment& more = {}) {
+    const char* const simt = std::get<const char*>(GetParam());
     Environment all = more;
-    all.emplace_back("RONDO_SIMT", std::get<const char*>(GetParam()));
-    return std::get<NamedLayout>(GetParam()).layout.under(all);
+    all.emplace_back("RONDO_SIMT", simt);
+    return on_machines_with(std::get<NamedLayout>(GetParam()).layout, simt).under(all);
   }
   // Threads on one GPU: in a hardware queue, work of one may be before work for which the peers of
   // another wait.
@@ -148,6 +159,10 @@ std::string name_of(const testing::TestParamInfo<std::tuple<NamedLayout, const c
 INSTANTIATE_TEST_SUITE_P(Layouts, MessageGroups,
                          testing::Combine(testing::ValuesIn(kMessageGroupLayouts),
                                           testing::ValuesIn(kMessageMachines)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Cliques, MessageGroups,
+                         testing::Combine(testing::ValuesIn(kMessageCliques),
+                                          testing::Values("p2p=all", "p2p=none,mode=weak")),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Hosts, MessageGroups,
                          testing::Combine(testing::ValuesIn(kMessageHosts),

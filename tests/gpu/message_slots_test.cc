@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots of messages between processes with GPUs: they are the receiver's, made on demand, and no
-// third rank takes part.
+// Slots of messages between processes with GPUs: they are the receiver's, made on demand (by NVLink
+// between hosts: at init), and no third rank takes part.
 #include <signal.h>
 
+#include "kernels/cuda/message_args.h"
+#include "tests/gpu/cliques.h"
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
@@ -15,6 +17,7 @@ struct Place {
   Gpus gpus;
   Environment environment;
   bool on_hosts = false;  // two, in turn
+  bool joined = false;    // by NVLink
 };
 
 class MessageSlotsOf : public testing::TestWithParam<Place> {
@@ -24,7 +27,8 @@ class MessageSlotsOf : public testing::TestWithParam<Place> {
                       .under({{"RONDO_GPU_STAGING", std::to_string(kStaging)}});
     for (int r = 0; r < ranks && GetParam().on_hosts; ++r)
       made.hosts.emplace_back(r % 2 == 0 ? "a" : "b");
-    return made;
+    const std::vector<int> cliques(static_cast<std::size_t>(ranks), 1);
+    return GetParam().joined ? in_cliques(made, cliques) : made;
   }
   void SetUp() override {
     if (GetParam().gpus == Gpus::kOneEach && gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
@@ -35,7 +39,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Place{"one_gpu", Gpus::kOne, {}},
                     Place{"gpus_of_their_own", Gpus::kOneEach, {}},
                     Place{"gpus_apart", Gpus::kOneEach, {{"NCCL_P2P_DISABLE", "1"}}},
-                    Place{"hosts", Gpus::kOneEach, {}, true}),
+                    Place{"hosts", Gpus::kOneEach, {}, true},
+                    Place{"joined_hosts", Gpus::kOneEach, {}, true, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 constexpr std::size_t kSlotBytes = 1000;
@@ -109,13 +114,16 @@ TEST_P(MessageSlotsOf, NeedNoThirdRank) {
   ranks.check_expectations();
 }
 
+// By NVLink between hosts, once a message waits because the slots are full.
 TEST_P(MessageSlotsOf, TheRankThatDiedBeforeTheFirstIsNamed) {
   RankProcesses ranks(layout(2), [](NcclRank& seat) {
     seat.mark(1);
     ASSERT_TRUE(seat.wait_flag(1, 60));  // rank 1 is dead by then
     DeviceBuffer buffer(kSlotBytes, 0);
-    ncclResult_t result =
-        ncclSend(buffer.data(), kSlotBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream);
+    ncclResult_t result = ncclSuccess;
+    for (int slot = 0; result == ncclSuccess && slot <= cuda::kMessageChannelSlots; ++slot)
+      result =
+          ncclSend(buffer.data(), kSlotBytes, ncclUint8, 1 - seat.rank, seat.comm, seat.stream);
     while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
     report_and_abort(seat, result);
   });

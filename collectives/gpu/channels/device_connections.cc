@@ -305,15 +305,21 @@ void DeviceConnections::set_message_link(int rank, int peer, cuda::Direction dir
   constexpr std::uint64_t kTails = cuda::kMessageCounterBytes * cuda::kMessageChannels;
   const bool sends = direction == cuda::kOutgoing;
   const int sender = sends ? rank : peer, receiver = sends ? peer : rank;
+  const FabricMessages& fabric = layout_.fabric_messages();
+  const bool joined = fabric.join(sender, receiver);
+  const auto counters = [&](int of, int other, cuda::Direction way) {
+    return joined ? fabric_->at(of) + FabricMessages::counters_at(other, way)
+                  : memory_.of_rank[of] + layout_.message_counters_at(other, way);
+  };
   cuda::MessageLink made{};
-  made.slots = link.slots;
+  made.slots = joined ? fabric_->at(receiver) + fabric.slots_at(sender, receiver) : link.slots;
   if (link.counters != nullptr) {
     made.tails = link.counters;
     made.heads = link.counters + kTails;
     message_counters_[rank].push_back(link.counters_on_host + (sends ? 0 : kTails));
   } else {
-    made.tails = memory_.of_rank[receiver] + layout_.message_counters_at(sender, cuda::kIncoming);
-    made.heads = memory_.of_rank[sender] + layout_.message_counters_at(receiver, cuda::kOutgoing);
+    made.tails = counters(receiver, sender, cuda::kIncoming);
+    made.heads = counters(sender, receiver, cuda::kOutgoing);
   }
   made.used = link.used;
   made.slot_bytes = link.slot_bytes;

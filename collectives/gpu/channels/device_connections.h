@@ -78,7 +78,8 @@ class DeviceConnections {
   cuda::MessageArgs::Station message_station(int rank) const;
   std::uint32_t& message_wait(int rank, int peer, int direction, int channel) const;
   // The channels of a pair at one of its ends, for launches from now on. The counters are the
-  // layout's, unless they are beside the slots, in host memory.
+  // layout's, unless they are beside the slots, in host memory; by NVLink between hosts, the slots
+  // are the layout's, too.
   struct MessageLink {
     std::byte* slots = nullptr;     // for kernels; of all channels, one after another
     std::byte* counters = nullptr;  // for kernels: of all channels, tails first; null: the layout's

@@ -40,6 +40,7 @@ Result<FabricSlots> FabricSlots::make(const ConnectionLayout& layout, int rank, 
 Status FabricSlots::map(const ConnectionLayout& layout, std::span<const GpuFabricHandle> handles) {
   for (int r = 0; r < layout.ranks(); ++r) {
     if (r == rank_ || layout.fabric_bytes(r) == 0) continue;
+    if (!layout.fabric_messages().share_clique(rank_, r)) continue;
     MemoryHandle handle;
     handle.plain.kind = PlainHandle::kFabric;
     handle.plain.ipc = std::bit_cast<GpuIpcHandle>(handles[static_cast<std::size_t>(r)]);

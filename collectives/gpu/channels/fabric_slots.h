@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// FabricSlots: the memory of a rank's connections by NVLink to ranks of other hosts: its own block
-// (ConnectionLayout::kFabric), and the blocks of its neighbours there, mapped by fabric handles.
+// FabricSlots: the memory of a rank's connections and messages by NVLink to ranks of other hosts:
+// its own block (ConnectionLayout::kFabric), and those of all other ranks of its clique, mapped by
+// fabric handles.
 //
 // Guarantees: the own block is zeroed when make() returns, so a rank may let its kernels run once
-// all ranks have returned from make(); an error leaves nothing mapped. A neighbour's block stays
-// mapped while this object lives, also if that process has ended. Cost: one block of this rank
-// and one mapping a neighbour; zeroing.
+// all ranks have returned from make(); an error leaves nothing mapped. A peer's block stays mapped
+// while this object lives, also if that process has ended. Cost: one block of this rank and one
+// mapping a peer; zeroing.
 #pragma once
 
 #include <span>
@@ -23,7 +24,7 @@ class FabricSlots {
   // must be current.
   static Result<FabricSlots> make(const ConnectionLayout& layout, int rank, int device);
 
-  const GpuFabricHandle& handle() const { return handle_; }  // for the neighbours
+  const GpuFabricHandle& handle() const { return handle_; }  // for the peers
   // handles: by rank.
   Status map(const ConnectionLayout& layout, std::span<const GpuFabricHandle> handles);
   // Start of a rank's block in this process; null: it is not mapped.

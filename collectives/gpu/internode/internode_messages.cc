@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/internode/internode_messages.h"
 
+#include "base/log.h"
 #include "base/seconds.h"
 #include "collectives/gpu/channels/kernel_watch.h"
 
@@ -30,9 +31,8 @@ InternodeMessages::InternodeMessages(RankState& state, const GpuPlan& around,
                   .slots_for =
                       [this, &arenas](const ProcessMessage& message) {
                         const bool sends = message.from == rank_;
-                        return slots_.between(
-                            message.from, message.to, deadline(),
-                            arenas[sends ? cuda::kOutgoing : cuda::kIncoming].get());
+                        return slots_for(message,
+                                         arenas[sends ? cuda::kOutgoing : cuda::kIncoming].get());
                       },
                   .carry =
                       [this, &net_proxy](int from, int to, int channel, const Connection& end,
@@ -41,6 +41,19 @@ InternodeMessages::InternodeMessages(RankState& state, const GpuPlan& around,
                             {net_proxy_message_link(from, to, channel), end, from == rank_, block});
                       }}) {
   for (int p = 0; p < segment_->processes(); ++p) sockets_.push_back({exchange_.fd(p), POLLIN, 0});
+}
+
+// By NVLink between hosts the connections have the slots, from init on. arena: for the network.
+Result<MessageSlots::Slots> InternodeMessages::slots_for(const ProcessMessage& message,
+                                                         DirectArena* arena) {
+  const int from = message.from, to = message.to;
+  const FabricMessages& fabric = connections_.layout().fabric_messages();
+  if (!fabric.join(from, to)) return slots_.between(from, to, deadline(), arena);
+  MessageSlots::Slots slots;
+  slots.bytes = fabric.pair_bytes();
+  RONDO_INFO(kInit, "messages of rank {} to rank {}: {}, {} bytes of slots", from, to,
+             edge_transport(EdgeTransport::kInFabric).name, slots.bytes);
+  return slots;
 }
 
 net::Deadline InternodeMessages::deadline() const {

@@ -4,8 +4,9 @@
 //
 // Slots to ranks of its host are the receiver's or the host's (message_slots.h). Others of the host
 // request slots by sockets; the rank's proxy answers (serve()), so an answer never depends on what
-// a program does. To another host each side has its own slots, and its proxy moves them by a line
-// for each channel of the pair (net_proxy.h), made with the pair's first message. Guarantees:
+// a program does. To another host of its NVLink clique they are the receiver's, made at init
+// (fabric_slots.h). To any other host each side has its own slots, and its proxy moves them by a
+// line for each channel of the pair (net_proxy.h), made with the pair's first message. Guarantees:
 // nothing here waits for a peer's call; wait() reports which ranks the kernels wait for, and which
 // ranks cannot get what was sent. Cost: that of the parts; wait() is a load per channel; a check of
 // the sockets per millisecond.
@@ -58,6 +59,7 @@ class InternodeMessages {
   std::uint64_t traffic() const;
 
  private:
+  Result<MessageSlots::Slots> slots_for(const ProcessMessage& message, DirectArena* arena);
   net::Deadline deadline() const;  // of a request for slots
 
   RankState& state_;

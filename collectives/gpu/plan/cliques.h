@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The NVLink cliques of ranks on GPUs of several hosts: which ranks reach each other's memory by
-// NVLink although their hosts differ.
+// NVLink although their hosts differ, and on which host each rank is.
 //
 // Pure functions of what all ranks know. Cost: a sort; joins_all() looks at all pairs of a host.
 #pragma once
@@ -36,6 +36,22 @@ std::vector<int> cliques_of(std::span<const std::uint64_t> hosts, const PlaceOf&
   if (numbers.empty()) cliques.clear();
   return cliques;
 }
+
+// The host of each rank, and the host that a layout is for. Empty: one host.
+struct HostsOfRanks {
+  std::vector<int> of_rank;
+  int own = 0;
+  bool same(int a, int b) const { return of_rank.empty() || of_rank[a] == of_rank[b]; }
+  bool is_own(int rank) const { return of_rank.empty() || of_rank[rank] == own; }
+
+  // Of each rank's GPU: the NVLink clique that joins it to GPUs of other hosts; -1: none. Empty:
+  // there is none.
+  std::vector<int> clique_of = {};
+  bool share_clique(int a, int b) const {
+    return !clique_of.empty() && clique_of[a] >= 0 && clique_of[a] == clique_of[b];
+  }
+  bool join(int a, int b) const { return !same(a, b) && share_clique(a, b); }
+};
 
 // Whether one clique joins all ranks, and those of a host reach each other.
 inline bool joins_all(const std::vector<int>& cliques, const std::vector<int>& host_of,

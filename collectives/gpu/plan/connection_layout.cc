@@ -29,6 +29,7 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
     : shape_(shape),
       near_(near),
       orders_(std::move(orders)),
+      fabric_messages_(hosts, shape.fabric_message_bytes),
       ll_push_(shape.ll_push && near.all()),
       meets_(shape.meets && near.all()),
       fabric_(static_cast<std::size_t>(near.ranks())),
@@ -40,6 +41,7 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
   bytes_.assign(static_cast<std::size_t>(n), messages() ? message_counters_at(n, 0) : messages_at_);
   host_messages_at_ = rounded(sizeof(cuda::Control) * own_ranks_);
   host_bytes_ = messages() ? message_waits_bytes_at(own_ranks_) : host_messages_at_;
+  for (int r = 0; r < n; ++r) fabric_[static_cast<std::size_t>(r)] = fabric_messages_.bytes(r);
   add_edges(hosts);
   place_all(hosts);
   forget_edges_elsewhere(hosts);
@@ -122,7 +124,7 @@ void ConnectionLayout::forget_edges_elsewhere(const HostsOfRanks& hosts) {
     return false;
   });
   for (std::size_t r = 0; r < used.size(); ++r)
-    if (!used[r]) fabric_[r] = 0;
+    if (!used[r] && !fabric_messages_.uses(static_cast<int>(r))) fabric_[r] = 0;
 }
 
 std::uint64_t ConnectionLayout::slot_bytes(const Edge& edge, int protocol) const {

@@ -24,7 +24,8 @@
 // only.
 //
 // If both ranks are in one NVLink clique, the connection is as with P2P, but in a block of device
-// memory of its own, which has a fabric handle. Both hosts compute the same offsets there.
+// memory of its own, which has a fabric handle. Both hosts compute the same offsets there. Messages
+// between such ranks come first in that block (fabric_messages.h).
 #pragma once
 
 #include <algorithm>
@@ -35,6 +36,7 @@
 
 #include "collectives/gpu/plan/channel_orders.h"
 #include "collectives/gpu/plan/edge_transport.h"
+#include "collectives/gpu/plan/fabric_messages.h"
 #include "collectives/gpu/plan/p2p_reach.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/direct_args.h"
@@ -52,21 +54,8 @@ struct ConnectionShape {
   int direct_ctas = kDirectCtasOfGpu;  // maximum for a shared direct kernel
   bool lazy = false;                   // slots and staging are blocks of their own
   bool messages = false;               // ends and words for the kernel of messages
-};
-
-// The host of each rank, and the host that this layout is for. Empty: one host.
-struct HostsOfRanks {
-  std::vector<int> of_rank;
-  int own = 0;
-  bool same(int a, int b) const { return of_rank.empty() || of_rank[a] == of_rank[b]; }
-  bool is_own(int rank) const { return of_rank.empty() || of_rank[rank] == own; }
-
-  // Of each rank's GPU: the NVLink clique that joins it to GPUs of other hosts; -1: none. Empty:
-  // there is none.
-  std::vector<int> clique_of = {};
-  bool join(int a, int b) const {
-    return !clique_of.empty() && !same(a, b) && clique_of[a] >= 0 && clique_of[a] == clique_of[b];
-  }
+  // Slots of a pair's messages by NVLink between hosts, in the block kFabric.
+  std::uint64_t fabric_message_bytes = 0;
 };
 
 class ConnectionLayout {
@@ -84,7 +73,7 @@ class ConnectionLayout {
     kLazyBlocks
   };
   static constexpr Block kMain = kLazyBlocks;
-  // Connections by NVLink between hosts: all of their slots and words.
+  // Connections and messages by NVLink between hosts: all of their slots and words.
   static constexpr auto kFabric = static_cast<Block>(kMain + 1);
   static_assert(kLLSlots == static_cast<int>(cuda::Protocol::kLL) &&
                 kLL128Slots == static_cast<int>(cuda::Protocol::kLL128));
@@ -188,6 +177,7 @@ class ConnectionLayout {
   std::uint64_t message_control_at(int rank) const;
   std::uint64_t message_links_at(int rank) const;
   std::uint64_t message_waits_at(int rank) const;
+  const FabricMessages& fabric_messages() const { return fabric_messages_; }
   std::uint64_t slot_bytes(const Edge& edge, int protocol) const;
   std::uint64_t slot_count(int protocol) const {
     return cuda::slot_count_of(static_cast<cuda::Protocol>(protocol), shape_.slots);
@@ -218,6 +208,7 @@ class ConnectionLayout {
   ConnectionShape shape_;
   const P2pReach near_;
   const ChannelOrders orders_;
+  const FabricMessages fabric_messages_;
   bool ll_push_, meets_;
   std::vector<int> place_;  // by rank: index among this host's ranks; -1: on another host
   std::uint64_t own_ranks_ = 0;

@@ -284,6 +284,7 @@ Status plan_joined(const GpuRecords& records, GpuPlan* found) {
   RONDO_TRY(shape.protocols, agree_on_protocols(records.facts, *found));
   found->plan.protocols = shape.protocols;
   shape.messages = true;
+  shape.fabric_message_bytes = fabric_message_bytes(found->message_bytes, found->clique_of);
   if (shape.channels < 1) {
     decline_kernels(found);
     return ok_status();
@@ -315,6 +316,7 @@ void plan_between_hosts(const GpuRecords& records, GpuPlan* found) {
   shape.channels = std::min(shape.channels, wanted);
   shape.protocols = bit_of(cuda::Protocol::kSimple);
   shape.messages = true;
+  shape.fabric_message_bytes = fabric_message_bytes(found->message_bytes, found->clique_of);
   if (shape.channels < 1) return decline_kernels(found);
   add_agreed(records, &found->plan);
   add_connections(records, found);

@@ -167,6 +167,35 @@ TEST(InternodePlan, OneCliqueRunsEveryProtocolAsOneHostDoes) {
   EXPECT_EQ(two.plan.protocols, bit_of(cuda::Protocol::kSimple));
 }
 
+// Each pair's slots of messages by NVLink are where all hosts find them, and before those of
+// connections.
+void expect_fabric_messages(const GpuPlan& found, const ConnectionLayout& here,
+                            const ConnectionLayout& first) {
+  const FabricMessages &own = here.fabric_messages(), &other = first.fabric_messages();
+  const std::uint64_t bytes = found.shape.fabric_message_bytes;
+  ASSERT_GT(bytes, 0u);
+  for (int to = 0; to < here.ranks(); ++to) {
+    std::uint64_t next = FabricMessages::counters_at(here.ranks(), 0);
+    for (int from = 0; from < here.ranks(); ++from) {
+      if (!own.join(from, to)) continue;
+      EXPECT_EQ(own.slots_at(from, to), next) << from << " > " << to;
+      EXPECT_EQ(other.slots_at(from, to), next) << from << " > " << to;
+      next += bytes;
+    }
+    EXPECT_EQ(here.fabric_bytes(to) > 0, own.uses(to));
+    if (here.fabric_bytes(to) > 0) {
+      EXPECT_EQ(own.bytes(to), next);
+      EXPECT_GE(here.fabric_bytes(to), next);
+    }
+    for (const ConnectionLayout::Edge& edge : here.edges())
+      for (std::size_t p = 0; p < edge.slots.size(); ++p) {
+        if (!edge.in_fabric() || edge.to != to) continue;
+        EXPECT_GE(edge.slots[p].offset, next);
+        EXPECT_GE(edge.tail[p].offset, next);
+      }
+  }
+}
+
 // Both hosts of a connection by NVLink find it at the same place.
 TEST(InternodePlan, LayoutsOfACliquesHostsAgree) {
   for (const std::vector<int>& cliques : {std::vector{5, 5, 5, 5, 5}, {5, 5, 5, 6, 6}, {5, 5, 5}}) {
@@ -206,6 +235,7 @@ TEST(InternodePlan, LayoutsOfACliquesHostsAgree) {
         }
       }
     EXPECT_GT(seen, 0);
+    for (const ConnectionLayout& here : layouts) expect_fabric_messages(found, here, layouts[0]);
   }
 }
 

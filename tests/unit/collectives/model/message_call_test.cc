@@ -15,8 +15,8 @@
 namespace rondo::model {
 namespace {
 
-GpuCluster message_cluster(const std::string& machine, int hosts) {
-  auto cluster = GpuCluster::make(test::fixture(machine), {.hosts = hosts});
+GpuCluster message_cluster(const std::string& machine, int hosts, bool fabric = false) {
+  auto cluster = GpuCluster::make(test::fixture(machine), {.hosts = hosts, .fabric = fabric});
   EXPECT_TRUE(cluster.ok()) << cluster.error().text;
   return std::move(*cluster);
 }
@@ -98,8 +98,12 @@ TEST(MessageCall, ExtrapolatedIsSimulated) {
 // models neither messages that meet at ports in an exchange of few hosts, nor the small number of
 // slots that fills a path.
 TEST(MessageCall, IsCloseToThePlannersEstimate) {
-  for (const int hosts : {1, 2, 4}) {
-    const GpuCluster cluster = message_cluster(hosts == 1 ? "dgx-h100" : "dgx-a100", hosts);
+  const struct {
+    const char* machine;
+    int hosts;
+  } kMachines[] = {{"dgx-h100", 1}, {"dgx-a100", 2}, {"dgx-a100", 4}, {"gb200-nvl72", 4}};
+  for (const auto& [machine, hosts] : kMachines) {
+    const GpuCluster cluster = message_cluster(machine, hosts, /*fabric=*/true);
     for (const Collective collective : kAll) {
       for (const std::uint64_t bytes : {1 << 10, 256 << 10, 4 << 20, 64 << 20}) {
         const CallRecord record = call_of(collective, bytes);

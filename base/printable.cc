@@ -71,4 +71,9 @@ std::string printable_lines(std::string_view text) {
   }
 }
 
+std::string counted(std::uint64_t count, std::string_view one) {
+  const char* const plural = count == 1 ? "" : one.ends_with('s') ? "es" : "s";
+  return fmt::format("{} {}{}", count, one, plural);
+}
+
 }  // namespace rondo

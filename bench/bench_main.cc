@@ -8,6 +8,7 @@
 
 #include "api/launch_env.h"
 #include "api/runner/job.h"
+#include "base/printable.h"
 #include "bench/rondo_backend.h"
 #include "bench/sweep.h"
 
@@ -44,8 +45,9 @@ int bench_main(int argc, char** argv, const MainOptions& main_options) {
   const int per_process = options.threads * options.gpus;
   if (launched == 1) {
     if (options.ranks != 0 && options.ranks != launch.size * per_process)
-      return refuse(fmt::format("--ranks {}, but {} processes of {} ranks were started ({})",
-                                options.ranks, launch.size, per_process, launch.source));
+      return refuse(fmt::format("--ranks {}, but the launcher started {} of {} ({})", options.ranks,
+                                counted(launch.size, "process"), counted(per_process, "rank"),
+                                launch.source));
   } else {
     if (options.ranks == 0 && per_process == 1 && !main_options.plain)
       options.ranks = main_options.default_ranks;

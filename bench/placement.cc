@@ -23,9 +23,9 @@ std::string Placement::misfit() const {
   const int maximum = options_.ranks_per_gpu * options_.devices;
   if (options_.ranks_per_gpu == 0 || ranks_here() <= maximum) return "";
   return fmt::format(
-      "this host has {} ranks, but --ranks-per-gpu {} on {} devices gives {}: leave it out, or "
-      "raise it",
-      ranks_here(), options_.ranks_per_gpu, options_.devices, maximum);
+      "this host has {}, but --ranks-per-gpu {} on {} gives {}: leave it out, or raise it",
+      counted(ranks_here(), "rank"), options_.ranks_per_gpu, counted(options_.devices, "device"),
+      maximum);
 }
 
 int Placement::device_of(int thread, int lane) const {

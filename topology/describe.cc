@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include "base/printable.h"
 #include "topology/cpu_features.h"
 
 namespace rondo::topology {
@@ -56,7 +57,7 @@ std::string cores_text(const HostTopology& host, const CpuList& cpus) {
     minimum = std::min(minimum, core.size());
     maximum = std::max(maximum, core.size());
   }
-  std::string text = fmt::format("{} core{}", cores, cores == 1 ? "" : "s");
+  std::string text = counted(cores, "core");
   if (maximum > 1) {
     text += minimum == maximum ? fmt::format(" of {} threads", maximum)
                                : fmt::format(" of {} to {} threads", minimum, maximum);

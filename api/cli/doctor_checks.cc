@@ -22,6 +22,7 @@
 #include "base/env.h"
 #include "base/env_unused.h"
 #include "base/fd.h"
+#include "base/printable.h"
 #include "collectives/host/verified_calls.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/protocol_filter.h"
@@ -161,8 +162,8 @@ Findings check_environment(const std::vector<std::string>& environment) {
     }
   }
   if (findings.empty())
-    findings.push_back(ok("environment", fmt::format("{} variable{} of Rondo set, all understood",
-                                                     known, known == 1 ? "" : "s")));
+    findings.push_back(ok(
+        "environment", fmt::format("{} of Rondo set, all understood", counted(known, "variable"))));
   return findings;
 }
 
@@ -177,15 +178,15 @@ Findings check_processors(const ExamineOptions& options) {
                 fmt::format("the cgroup grants {:.2g} CPUs of the {} in the affinity mask: ranks "
                             "beyond that are throttled in the middle of a collective",
                             budget.quota_cpus, budget.affinity_cpus),
-                fmt::format("run at most {} ranks, or raise the container's CPU limit",
-                            std::max(1, static_cast<int>(budget.quota_cpus)))));
+                fmt::format("run at most {}, or raise the container's CPU limit",
+                            counted(std::max(1, static_cast<int>(budget.quota_cpus)), "rank"))));
   if (options.ranks > budget.usable)
     findings.push_back(
         warning("ranks",
-                fmt::format("{} ranks on {} usable CPUs share them: waits sleep instead of "
-                            "spinning, small messages take longer",
-                            options.ranks, budget.usable),
-                fmt::format("for the lowest latency run {} ranks", budget.usable)));
+                fmt::format("{} on {} share them: waits sleep instead of spinning, small "
+                            "messages take longer",
+                            counted(options.ranks, "rank"), counted(budget.usable, "usable CPU")),
+                fmt::format("for the lowest latency run {}", counted(budget.usable, "rank"))));
   const std::string governor =
       file_text(options, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   if (governor.empty())
@@ -209,12 +210,13 @@ Findings check_processors(const ExamineOptions& options) {
   const std::string load = file_text(options, "/proc/loadavg");
   const double busy = std::atof(load.c_str());
   if (busy > budget.usable)
-    findings.push_back(warning(
-        "load",
-        fmt::format("{:.1f} on {} CPUs: other programs compete with ranks", busy, budget.usable),
-        "measure on a quiet machine"));
+    findings.push_back(warning("load",
+                               fmt::format("{:.1f} on {}: other programs compete with ranks", busy,
+                                           counted(budget.usable, "CPU")),
+                               "measure on a quiet machine"));
   else
-    findings.push_back(ok("load", fmt::format("{:.1f} on {} CPUs", busy, budget.usable)));
+    findings.push_back(
+        ok("load", fmt::format("{:.1f} on {}", busy, counted(budget.usable, "CPU"))));
   return findings;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/cli/commands.h"
+#include "base/printable.h"
 #include "base/text_file.h"
 #include "bench/command_line.h"
 
@@ -45,7 +46,7 @@ int report_command(int argc, char** argv) {
   }
   if (const Status written = write_output(output, html_page(title, sections)); !written.ok())
     return line.refuse(written.error().text);
-  fmt::print("{}: {} file{}\n", output, files.size(), files.size() == 1 ? "" : "s");
+  fmt::print("{}: {}\n", output, counted(files.size(), "file"));
   return 0;
 }
 

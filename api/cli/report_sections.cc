@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "bench/plot.h"
 
 namespace rondo::cli {
@@ -101,6 +102,10 @@ std::string number_at(const Json& row, std::string_view key) {
   }
 }
 
+std::string counted_at(const Json& row, std::string_view key, std::string_view one) {
+  return fmt::format("{} {}{}", number_at(row, key), one, number_at(row, key) == "1" ? "" : "s");
+}
+
 double number_or_zero(const Json& value) {
   try {
     return value.number();
@@ -139,7 +144,7 @@ std::string picture(const std::vector<Panel>& panels) {
 std::string bench_section(const Json& document) {
   const Json& config = document.at("config");
   std::string html =
-      fmt::format("<p>{} ranks ({}), rondo {}, {}</p>\n", number_at(config, "ranks"),
+      fmt::format("<p>{} ({}), rondo {}, {}</p>\n", counted_at(config, "ranks", "rank"),
                   escaped(text_at(config, "launch")), escaped(text_at(document, "rondo_version")),
                   escaped(text_at(document, "start_time")));
   html += "<div class=\"parts\">\n";
@@ -165,15 +170,11 @@ std::string bench_section(const Json& document) {
 // ---- rondo doctor --self-test ----
 
 std::string self_test_section(const Json& document) {
-  const auto counted = [&](const char* key, std::string_view one) {
-    const bool is_one = document.at(key).number() == 1;
-    return fmt::format("{} {}{}", number_at(document, key), one, is_one ? "" : "s");
-  };
   const std::size_t ranks = document.at("ranks").elements().size();
-  std::string html = fmt::format("<p>{} rank{}, {} s: <span class=\"{}\">{}, {}</span></p>\n",
-                                 ranks, ranks == 1 ? "" : "s", number_at(document, "seconds"),
-                                 document.at("problems").number() > 0 ? "problem" : "ok",
-                                 counted("problems", "problem"), counted("warnings", "warning"));
+  std::string html = fmt::format(
+      "<p>{}, {} s: <span class=\"{}\">{}, {}</span></p>\n", counted(ranks, "rank"),
+      number_at(document, "seconds"), document.at("problems").number() > 0 ? "problem" : "ok",
+      counted_at(document, "problems", "problem"), counted_at(document, "warnings", "warning"));
   Table findings({"verdict", "subject", "found", "what to do"});
   for (const Json& finding : document.at("findings").elements())
     findings.row({finding.at("verdict").string(), finding.at("subject").string(),
@@ -256,9 +257,9 @@ std::string comparison_of(const std::string& title, const std::vector<const Json
 
 std::string compare_section(const Json& document) {
   const Json& run = document.at("run");
-  std::string html = fmt::format("<p>{}, {} cores, commit {}, {}</p>\n",
-                                 escaped(text_at(run, "cpu")), number_at(run, "cores"),
-                                 escaped(text_at(run, "commit")), escaped(text_at(run, "date")));
+  std::string html = fmt::format("<p>{}, {}, commit {}, {}</p>\n", escaped(text_at(run, "cpu")),
+                                 counted_at(run, "cores", "core"), escaped(text_at(run, "commit")),
+                                 escaped(text_at(run, "date")));
   Table targets({"target", "result"});
   for (const Json& target : document.at("targets").elements())
     targets.row({target.at("target").string(), target.at("verdict").string()});

@@ -13,6 +13,7 @@
 
 #include "api/launch_env.h"
 #include "api/runner/job.h"
+#include "base/printable.h"
 #include "bench/rondo_backend.h"
 #include "bench/self_test.h"
 #include "topology/cpu_budget.h"
@@ -133,11 +134,11 @@ Result<int> run_self_test_command(const SelfTestCommand& command) {
   if (!is_started && !alone) return start(command, ranks);
   if (!command.hosts.empty())
     return fail(StatusCode::kInvalidArgument,
-                "--hosts, but {} processes were started already ({}): leave one out", launch.size,
-                launch.source);
+                "--hosts, but the launcher started {} already ({}): leave one out",
+                counted(launch.size, "process"), launch.source);
   if (is_started && command.ranks > 0 && command.ranks != launch.size)
-    return fail(StatusCode::kInvalidArgument, "--ranks {}, but {} processes were started ({})",
-                command.ranks, launch.size, launch.source);
+    return fail(StatusCode::kInvalidArgument, "--ranks {}, but the launcher started {} ({})",
+                command.ranks, counted(launch.size, "process"), launch.source);
   return take_part(command, launch);
 }
 

@@ -9,6 +9,7 @@
 
 #include "api/cli/colour.h"
 #include "base/json.h"
+#include "base/printable.h"
 
 namespace rondo::cli {
 namespace {
@@ -62,8 +63,9 @@ std::string hosts_of(const SelfTestResult& result) {
     auto& host = known == hosts.end() ? hosts.emplace_back(rank.host, std::vector<int>{}) : *known;
     host.second.push_back(rank.rank);
   }
-  std::string text = fmt::format("Self-test: {} ranks, {} host{}, {:.1f} s\n", result.ranks.size(),
-                                 hosts.size(), hosts.size() == 1 ? "" : "s", result.seconds);
+  std::string text =
+      fmt::format("Self-test: {}, {}, {:.1f} s\n", counted(result.ranks.size(), "rank"),
+                  counted(hosts.size(), "host"), result.seconds);
   for (const auto& [host, ranks] : hosts)
     text += fmt::format("  {}: ranks {} to {}, {}\n", host, ranks.front(), ranks.back(),
                         result.ranks[static_cast<std::size_t>(ranks.front())].device);

@@ -9,6 +9,7 @@
 #include "api/cli/commands.h"
 #include "api/cli/known_machines.h"
 #include "api/cli/simulated_lines.h"
+#include "base/printable.h"
 #include "base/text_file.h"
 #include "bench/command_line.h"
 #include "bench/options.h"
@@ -72,10 +73,9 @@ class GpuRanks {
   int ranks() const { return cluster_.ranks(); }
   void print_header(const SimulateOptions& wanted) const {
     const topology::ClusterPlan& plan = cluster_.channels();
-    fmt::print("# {}: {} GPUs on {} host{} of {}, {} ring{} of {:.1f} GB/s on the wires\n",
-               wanted.call.collective, cluster_.ranks(), cluster_.hosts(),
-               cluster_.hosts() == 1 ? "" : "s", wanted.machine, plan.rings.size(),
-               plan.rings.size() == 1 ? "" : "s", plan.channel_gbs);
+    fmt::print("# {}: {} on {} of {}, {} of {:.1f} GB/s on the wires\n", wanted.call.collective,
+               counted(cluster_.ranks(), "GPU"), counted(cluster_.hosts(), "host"), wanted.machine,
+               counted(plan.rings.size(), "ring"), plan.channel_gbs);
     fmt::print(
         "# predicted by simulation on assumed costs (collectives/planner/device_costs.h): nothing "
         "here was measured\n");
@@ -112,10 +112,10 @@ class HostRanks {
 
   int ranks() const { return facts_.ranks; }
   void print_header(const SimulateOptions& wanted) const {
-    fmt::print("# {}: {} ranks in host memory, {}, on {} core{}, calls in a row\n",
-               wanted.call.collective, facts_.ranks,
-               facts_.one_process ? "threads of one process" : "processes", cores_,
-               cores_ == 1 ? "" : "s");
+    fmt::print("# {}: {} in host memory, {}, on {}, calls in a row\n", wanted.call.collective,
+               counted(facts_.ranks, "rank"),
+               facts_.one_process ? "threads of one process" : "processes",
+               counted(cores_, "core"));
     fmt::print("# predicted by simulation on {}\n",
                facts_.costs.measured
                    ? "costs that rondo tune has measured"

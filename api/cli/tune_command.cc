@@ -11,6 +11,7 @@
 #include "api/cli/tune_rank.h"
 #include "api/cli/tune_report.h"
 #include "api/runner/job.h"
+#include "base/printable.h"
 #include "base/text_file.h"
 #include "bench/command_line.h"
 #include "bench/gpu_lane.h"
@@ -107,7 +108,8 @@ Status tune_devices(const TuneOptions& options, TuneFile* file) {
   print_rates(costs, devices);
   print_share(gpu::share_within(samples, costs, kCloseFactor), samples.size());
   if (known.size() < calls.size())
-    fmt::print("{} calls did not run as planned and were left out\n", calls.size() - known.size());
+    fmt::print("left out, because they did not run as planned: {}\n",
+               counted(calls.size() - known.size(), "call"));
   if (costs.measured != 0) file->gpu = bench::gpu_name(0);
   file->device = costs;
   return check_share(gpu::share_within(samples, costs, kUsableFactor), samples.size(), "on GPUs",

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "api/runner/job.h"
+#include "base/printable.h"
 #include "topology/small_file.h"
 
 namespace rondo::cli {
@@ -99,10 +100,9 @@ std::optional<MeasuredCall> call_of_line(std::string_view line, const TuneRun& r
 }  // namespace
 
 std::string TuneRun::name() const {
-  return fmt::format(
-      "{} by {}{}{} on {} ranks of {} host{}{}", collective, algorithm, protocol.empty() ? "" : ":",
-      protocol, ranks, hosts, hosts == 1 ? "" : "s",
-      devices == 0 ? "" : fmt::format(" on {} GPU{}", devices, devices == 1 ? "" : "s"));
+  return fmt::format("{} by {}{}{} on {} of {}{}", collective, algorithm,
+                     protocol.empty() ? "" : ":", protocol, counted(ranks, "rank"),
+                     counted(hosts, "host"), devices == 0 ? "" : " on " + counted(devices, "GPU"));
 }
 
 Result<std::vector<MeasuredCall>> measure_run(const TuneRun& run, const TuneSizes& sizes) {

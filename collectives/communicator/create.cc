@@ -10,6 +10,7 @@
 #include "base/env.h"
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/seconds.h"
 #include "collectives/communicator/host_meeting.h"
 #include "collectives/communicator/read_check.h"
@@ -46,9 +47,9 @@ void log_banner(const CommunicatorState& state, bool on_gpus) {
   const int ranks = state.members.size, hosts = state.facts.hosts;
   std::string ways = on_gpus ? "GPUs" : hosts < ranks ? "shared memory" : "";
   if (hosts > 1) ways += (ways.empty() ? "" : " and ") + state.network;
-  const std::string line = fmt::format("rondo {}: {} rank{} on {} host{}{}{}\n", RONDO_VERSION,
-                                       ranks, ranks == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
-                                       ways.empty() ? "" : ", ", ways);
+  std::string line = fmt::format("rondo {}: {} on {}", RONDO_VERSION, counted(ranks, "rank"),
+                                 counted(hosts, "host"));
+  line += (ways.empty() ? "" : ", ") + ways + '\n';
   [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
 }
 
@@ -75,8 +76,8 @@ class Creation {
         guarded("joining the other ranks", [this] { return steps_after_join(); });
     if (!created.ok())
       return refused_by_all_ ? created.error() : session_->give_up(created.error());
-    RONDO_INFO(kInit, "rank {} of {}: {} ranks on this host, {} hosts, ready", state_->members.rank,
-               state_->members.size, state_->host.size, state_->facts.hosts);
+    RONDO_INFO(kInit, "rank {} of {}: {} on this host, {}, ready", request_.rank, request_.size,
+               counted(state_->host.size, "rank"), counted(state_->facts.hosts, "host"));
     log_banner(*state_, request_.options.device >= 0);
     return std::move(state_);
   }
@@ -211,8 +212,7 @@ class Creation {
         costs_of_environment(mine.device >= 0 ? gpu::device_name_of(mine.device) : std::string());
     mine.costs = tuned.host;
     mine.device_costs = tuned.device;
-    const Blob blob = mine.encode();
-    RONDO_TRY(const std::vector<Blob> all, session_->all_gather(blob));
+    RONDO_TRY(const std::vector<Blob> all, session_->all_gather(mine.encode()));
     for (int r = 0; r < request_.size; ++r) {
       RONDO_TRY(InitRecord record, InitRecord::decode(all[r], r));
       records_.push_back(std::move(record));

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "base/printable.h"
 #include "collectives/planner/tuning.h"
 
 namespace rondo {
@@ -96,8 +97,8 @@ RankThreads rank_threads(std::span<const InitRecord> records, int rank, std::int
     made.complaint = fmt::format("RONDO_THREADS={} is below 0; using {}", asked, made.threads);
   if (asked > part)
     made.complaint =
-        fmt::format("RONDO_THREADS={}: rank {} uses {}, its part of {} cores shared by {} ranks",
-                    asked, rank, part, mine.cores, sharing);
+        fmt::format("RONDO_THREADS={}: rank {} uses {}, its part of {} shared by {}", asked, rank,
+                    part, counted(mine.cores, "core"), counted(sharing, "rank"));
   return made;
 }
 

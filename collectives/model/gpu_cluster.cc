@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/printable.h"
 #include "collectives/planner/device_costs.h"
 #include "topology/graph/describe_graph.h"
 
@@ -24,12 +25,12 @@ Result<GpuCluster> GpuCluster::make(Graph graph, const Shape& shape) {
   cluster.hosts_ = shape.hosts;
   cluster.gpus_ = shape.gpus > 0 ? shape.gpus : there;
   if (cluster.gpus_ > there)
-    return fail(StatusCode::kInvalidArgument, "{} GPUs a host: this machine has {}", cluster.gpus_,
-                there);
+    return fail(StatusCode::kInvalidArgument, "{} a host: this machine has {}",
+                counted(cluster.gpus_, "GPU"), there);
   if (cluster.ranks() < 2)
     return fail(StatusCode::kInvalidArgument,
-                "{} hosts of {} GPUs: a collective needs two ranks at least (--hosts)",
-                cluster.hosts_, cluster.gpus_);
+                "{} of {}: a collective needs two ranks at least (--hosts)",
+                counted(cluster.hosts_, "host"), counted(cluster.gpus_, "GPU"));
   const std::vector<int> gpus(own.gpus().begin(), own.gpus().begin() + cluster.gpus_);
   const std::vector<int> nics(own.nics().begin(), own.nics().end());
   std::vector<topology::ClusterHost> hosts;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "collectives/planner/device_strategies.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
@@ -62,10 +63,9 @@ std::string choice_text(const gpu::DevicePlanFacts& facts, const CallRecord& rec
   const auto name_of = [](const gpu::DeviceStrategyRow& row, const gpu::DevicePlan& one) {
     if (row.name != nullptr) return std::string(row.name);
     const bool by_connections = one.strategy == Strategy::kConnected;
-    return by_connections
-               ? fmt::format("{} by {} on {} channel{}", name(one.algorithm),
-                             gpu::name(one.protocol), one.channels, one.channels == 1 ? "" : "s")
-               : std::string(name(one.algorithm));
+    return by_connections ? fmt::format("{} by {} on {}", name(one.algorithm),
+                                        gpu::name(one.protocol), counted(one.channels, "channel"))
+                          : std::string(name(one.algorithm));
   };
   const auto ns_of = [&](const gpu::DevicePlan& one) { return device_ns(facts, record, one); };
   return words_of(gpu::device_strategies(), facts, record, plan, name_of, ns_of) +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include "base/printable.h"
 #include "collectives/planner/device_strategies.h"
 #include "collectives/planner/explain.h"
 
@@ -72,12 +73,12 @@ void add_ctas_and_rounds(const char* ctas, const char* of, const CallRecord& rec
                          const DevicePlan& plan, std::vector<ExplainRow>* rows) {
   rows->push_back({ctas,
                    fmt::format("{}", plan.channels),
-                   fmt::format("of {} threads", plan.threads),
+                   "of " + counted(plan.threads, "thread"),
                    {{"ctas", static_cast<double>(plan.channels)},
                     {"threads_of_a_cta", static_cast<double>(plan.threads)}}});
   rows->push_back({"rounds",
                    "",
-                   fmt::format("of up to {} elements ({}) per {}", plan.per_round,
+                   fmt::format("of up to {} ({}) per {}", counted(plan.per_round, "element"),
                                bytes_text(plan.per_round * size_of(record.type)), of),
                    {{"round_bytes", static_cast<double>(plan.per_round * size_of(record.type))}}});
 }

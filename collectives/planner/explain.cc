@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "base/printable.h"
 #include "collectives/planner/host_strategies.h"
 #include "collectives/planner/host_work.h"
 
@@ -81,8 +82,7 @@ std::vector<ExplainRow> explain(const PlanFacts& facts, const CallRecord& record
   rows.push_back(
       {"call",
        to_string(record),
-       fmt::format("{} ranks on {} host{}, {}", facts.ranks, facts.hosts,
-                   facts.hosts == 1 ? "" : "s",
+       fmt::format("{} on {}, {}", counted(facts.ranks, "rank"), counted(facts.hosts, "host"),
                    facts.one_process ? "threads of one process" : "processes"),
        {{"ranks", static_cast<double>(facts.ranks)}, {"hosts", static_cast<double>(facts.hosts)}}});
   add_plan(host_strategies(), facts, record, make_plan(facts, record), &rows);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include "base/printable.h"
 #include "collectives/planner/explain.h"
 #include "collectives/planner/fusion.h"
 #include "collectives/planner/host_strategies.h"
@@ -151,9 +152,9 @@ std::string connected(const PlanFacts& facts, const CallRecord&, const Plan& pla
 
 std::string hierarchical(const PlanFacts& facts, const CallRecord&, const Plan&) {
   return fmt::format(
-      "{} hosts: shared memory within each, network between them by {} rank{} of each: chosen for "
-      "few bytes between hosts",
-      facts.hosts, facts.rails, facts.rails == 1 ? "" : "s");
+      "{} hosts: shared memory within each, network between them by {} of each: chosen for few "
+      "bytes between hosts",
+      facts.hosts, counted(facts.rails, "rank"));
 }
 
 void details(const PlanFacts& facts, const CallRecord& record, const Plan& plan,
@@ -163,7 +164,7 @@ void details(const PlanFacts& facts, const CallRecord& record, const Plan& plan,
     rows->push_back(
         {"rounds",
          fmt::format("{}", plan.rounds.size()),
-         fmt::format("of up to {} elements ({})", plan.rounds.per_round,
+         fmt::format("of up to {} ({})", counted(plan.rounds.per_round, "element"),
                      bytes_text(plan.rounds.per_round * size_of(record.type))),
          {{"rounds", static_cast<double>(plan.rounds.size())},
           {"round_bytes", static_cast<double>(plan.rounds.per_round * size_of(record.type))}}});

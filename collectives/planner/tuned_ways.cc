@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/printable.h"
 #include "collectives/planner/device_strategies.h"
 #include "collectives/planner/explain.h"
 
@@ -26,9 +27,9 @@ std::string to_string(const TunedWay& way) {
   const std::string what = way.chosen
                                ? fmt::format("{} by {}", name(way.algorithm), name(way.protocol))
                                : std::string("Rondo's own choice");
-  return way.max_channels == 0 ? what
-                               : fmt::format("{} on at most {} channel{}", what, way.max_channels,
-                                             way.max_channels == 1 ? "" : "s");
+  return way.max_channels == 0
+             ? what
+             : fmt::format("{} on at most {}", what, counted(way.max_channels, "channel"));
 }
 
 std::uint64_t TunedWays::bytes_of(const CallRecord& record, int ranks) {

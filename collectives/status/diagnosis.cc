@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace rondo {
 namespace {
 
@@ -209,10 +211,10 @@ class ChainsOfWaits {
       blame->text = fmt::format("{} {}: {}", who, what(blame->kind, ""), detail);
       return;
     }
-    blame->text = fmt::format(
-        "{} {}: {} for it, {:.1f} s", who, what(blame->kind, detail),
-        blame->waiters == 1 ? "1 rank waits" : fmt::format("{} ranks wait", blame->waiters),
-        blame->seconds);
+    blame->text =
+        fmt::format("{} {}: {} for it, {:.1f} s", who, what(blame->kind, detail),
+                    counted(blame->waiters, "rank") + (blame->waiters == 1 ? " waits" : " wait"),
+                    blame->seconds);
   }
 
   static std::string what(Blame::Kind kind, const std::string& call) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "collectives/status/diagnosis.h"
 #include "collectives/status/slow_links.h"
 
@@ -260,14 +261,14 @@ std::string ras_diagnostics(const JobView& view) {
     for (const auto& [value, processes] : by_value)
       text += fmt::format(
           "{} NCCL DIAG [INFO] {} is {} here{}\n", place(*processes.front()), name, value,
-          processes.size() == 1 ? ""
-                                : fmt::format(" and in {} other processes", processes.size() - 1));
+          processes.size() == 1 ? "" : " and in " + counted(processes.size() - 1, "other process"));
   }
   for (const std::string& silent : view.silent)
     text += fmt::format("{} NCCL DIAG [INFO] did not answer in time\n", silent);
   if (text.empty() && !view.processes.empty())
-    text = fmt::format("{} NCCL DIAG [OK] {} processes have equal settings of {} variables\n",
-                       place(view.processes.front()), view.processes.size(), values.size());
+    text =
+        fmt::format("{} NCCL DIAG [OK] equal settings of {} in {}\n", place(view.processes.front()),
+                    counted(values.size(), "variable"), counted(view.processes.size(), "process"));
   return text;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/doorbell.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/process.h"
 #include "base/shared_by_key.h"
 
@@ -159,7 +160,8 @@ void Helpers::start(int wanted) {
         "a helper of a rank", [this, own = helper.get()] { serve(*own); }, [](const Error&) {});
     if (!thread.ok()) {
       refused_ = true;
-      RONDO_WARN("{}; copies and sums use {} threads", thread.error().text, started() + 1);
+      RONDO_WARN("{}; copies and sums use {}", thread.error().text,
+                 counted(started() + 1, "thread"));
       return;
     }
     helper->thread = std::move(*thread);

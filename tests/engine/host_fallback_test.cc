@@ -141,7 +141,7 @@ TEST(RefusedCallsOfThreads, LeaveThemTheirProcess) {
   });
   ASSERT_TRUE(processes.wait_exits(60));
   EXPECT_TRUE(processes.reported(0));
-  EXPECT_EQ(logs.count(0, " 1 hosts, ready"), 3);
+  EXPECT_EQ(logs.count(0, " 1 host, ready"), 3);
   EXPECT_EQ(logs.count(0, kMessage), 0);
   processes.check_expectations();
 }

@@ -93,9 +93,7 @@ std::string label(const Graph& graph, int index) {
   return text;
 }
 
-std::string mig_text(const GraphNode& gpu) {
-  return fmt::format("MIG, {} instance{}", gpu.instances, gpu.instances == 1 ? "" : "s");
-}
+std::string mig_text(const GraphNode& gpu) { return "MIG, " + counted(gpu.instances, "instance"); }
 
 std::string describe(const Graph& graph) {
   std::string out;

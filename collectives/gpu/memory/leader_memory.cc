@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "base/atomics.h"
+#include "base/printable.h"
 #include "collectives/gpu/memory/droppable_memory.h"
 #include "transport/cuda/device.h"
-#include "transport/memory/pinned_file.h"
+#include "transport/memory/own_memory.h"
 #include "transport/shm/memfd.h"
 
 namespace rondo::gpu {
@@ -75,9 +76,8 @@ Result<std::byte*> LeaderMemory::make_on_device() {
   if (!made.ok())
     return fail(
         made.code(),
-        "{}: {} bytes of staging for {} ranks on one GPU; RONDO_GPU_STAGING sets how much a "
-        "rank gets",
-        made.error().text, wanted, segment_.ranks());
+        "{}: {} bytes of staging for {} on one GPU; RONDO_GPU_STAGING sets how much a rank gets",
+        made.error().text, wanted, counted(segment_.ranks(), "rank"));
   on_device_ = std::move(*made);
   droppable_.add(0, on_device_.get(), wanted);
   return on_device_.get();

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "kernels/algorithms/rerooted_tree.h"
 
 namespace rondo::gpu {
@@ -106,8 +107,8 @@ std::string json_of(const ChannelOrders& orders) {
 std::vector<std::string> describe(const ChannelOrders& orders) {
   if (orders.rings.empty()) return {"channels: rank after rank on all"};
   std::vector<std::string> lines{
-      fmt::format("channels: {} rings by the topology, {:.4g} GB/s; the wires allow {:.4g}",
-                  orders.rings.size(), orders.gbs, orders.bound_gbs)};
+      fmt::format("channels: {} by the topology, {:.4g} GB/s; the wires allow {:.4g}",
+                  counted(orders.rings.size(), "ring"), orders.gbs, orders.bound_gbs)};
   for (std::size_t c = 0; c < orders.rings.size(); ++c) {
     const ChannelOrders::Ring& ring = orders.rings[c];
     const std::span<const int> named(ring.ranks.data(),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "collectives/gpu/plan/connection_layout.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/planner/device_strategies.h"
@@ -91,9 +92,9 @@ std::vector<ExplainRow> explain_on_devices(const DevicePlanFacts& facts, const C
   std::vector<ExplainRow> rows;
   rows.push_back(
       {"call", to_string(record),
-       fmt::format("{} ranks{} on {} GPU{}{}{}", facts.ranks,
-                   facts.processes && facts.devices == 1 ? ", each a process," : "", facts.devices,
-                   facts.devices == 1 ? "" : "s", facts.processes ? "" : " of one process",
+       fmt::format("{}{} on {}{}{}", counted(facts.ranks, "rank"),
+                   facts.processes && facts.devices == 1 ? ", each a process," : "",
+                   counted(facts.devices, "GPU"), facts.processes ? "" : " of one process",
                    facts.all_reach ? "" : " that do not reach each other")});
   const Result<DevicePlan> made = make_device_plan(facts, record);
   add_plan(device_strategies(), facts, record, made, &rows);

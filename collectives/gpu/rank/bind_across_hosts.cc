@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
+#include "base/printable.h"
 #include "collectives/gpu/internode/internode_edges.h"
 #include "collectives/gpu/rank/binding.h"
 #include "collectives/gpu/rank/device_rank.h"
@@ -54,8 +55,8 @@ class AcrossHosts {
     mine = edges_->connect(addresses, request_.deadline);
     RONDO_TRY(const bool connected, all_did(mine, "connect"));
     if (!connected) return ok_status();
-    RONDO_INFO(kInit, "rank {}: calls of {} bytes and more run as kernels on {} channels", rank_,
-               plan_.from_bytes, plan_.shape.channels);
+    RONDO_INFO(kInit, "rank {}: calls of {} bytes and more run as kernels on {}", rank_,
+               plan_.from_bytes, counted(plan_.shape.channels, "channel"));
     return ok_status();
   }
 

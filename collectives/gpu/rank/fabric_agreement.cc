@@ -11,6 +11,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "collectives/gpu/plan/channel_search.h"
 #include "collectives/host/rank_state.h"
 #include "topology/graph/nvml.h"
@@ -144,9 +145,10 @@ Result<bool> agree_on_fabric(const BindingRequest& request, std::span<const GpuF
   for (std::size_t r = 0; r < refusals.size(); ++r)
     if (!refusals[r].empty()) return report(r, "map " + text_of(refusals[r]));
   if (rank == 0)
-    RONDO_INFO(kInit, "NVLink joins {} of {} ranks across hosts, in {} clique(s)",
+    RONDO_INFO(kInit, "NVLink joins {} of {} ranks across hosts, in {}",
                std::count_if(cliques.begin(), cliques.end(), [](int one) { return one >= 0; }),
-               cliques.size(), *std::max_element(cliques.begin(), cliques.end()) + 1);
+               cliques.size(),
+               counted(*std::max_element(cliques.begin(), cliques.end()) + 1, "clique"));
   return true;
 }
 

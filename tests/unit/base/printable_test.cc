@@ -25,6 +25,12 @@ TEST(Printable, EscapesWhatIsNotUtf8) {
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
 }
 
+TEST(Counted, IsSingularForOneAlone) {
+  EXPECT_EQ(counted(0, "process"), "0 processes");
+  EXPECT_EQ(counted(1, "process"), "1 process");
+  EXPECT_EQ(counted(2, "rank"), "2 ranks");
+}
+
 TEST(Printable, IndentsFurtherLines) {
   EXPECT_EQ(printable_lines("first\nsecond\n  third\n"), "first\n second\n  third\n");
   EXPECT_EQ(printable_lines("one\x1b"), "one\\x1b");

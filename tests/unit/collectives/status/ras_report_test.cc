@@ -204,10 +204,10 @@ TEST(RasDiagnostics, NameTheSettingsThatDiffer) {
   job.processes.push_back({71, 1, "a", "", "", {{"NCCL_ALGO", "ring"}, {"NCCL_PROTO", "LL"}}});
   job.processes.push_back({72, 2, "a", "", "", {{"NCCL_ALGO", "ring"}, {"NCCL_PROTO", "LL"}}});
   EXPECT_EQ(ras_diagnostics(job),
-            "a:71 NCCL DIAG [OK] 2 processes have equal settings of 2 variables\n");
+            "a:71 NCCL DIAG [OK] equal settings of 2 variables in 2 processes\n");
   job.processes.push_back({73, 3, "b", "", "", {{"NCCL_ALGO", "ring"}}});
   EXPECT_EQ(ras_diagnostics(job),
-            "a:71 NCCL DIAG [INFO] NCCL_PROTO is LL here and in 1 other processes\n"
+            "a:71 NCCL DIAG [INFO] NCCL_PROTO is LL here and in 1 other process\n"
             "b:73 NCCL DIAG [INFO] NCCL_PROTO is unset here\n");
 }
 

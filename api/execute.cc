@@ -7,15 +7,15 @@
 #include <memory>
 #include <mutex>
 
+#include "api/call_batch.h"
 #include "api/errors.h"
-#include "api/job.h"
 #include "api/streams.h"
 #include "base/gpu.h"
 #include "base/guard.h"
 #include "collectives/gpu/calls/pointers.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 at -O3 warns about empty pins of communicators; a job has none.
+// GCC 12 at -O3 warns about empty pins of communicators; a batch has none.
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #endif
 
@@ -28,60 +28,60 @@ void read_late_scalar(Call& call) {
               std::min(size_of(call.record.type), call.scalar.size()));
 }
 
-// Held while a job takes its turns in all its communicators and its places in streams. Every job
-// therefore waits only for jobs issued before it, and no deadlock cycle can form.
+// Held while a batch takes its turns in all its communicators and its places in streams. Every
+// batch therefore waits only for batches issued before it, and no deadlock cycle can form.
 std::mutex issue_mutex;
 
-Status run(Job& job) {
-  job.works.clear();
-  for (Share& share : job.shares()) {
+Status run(CallBatch& batch) {
+  batch.works.clear();
+  for (Share& share : batch.shares()) {
     share.turn.wait();
     for (Call& call : share.calls) read_late_scalar(call);
-    job.works.push_back({share.comm->engine(), share.calls});
+    batch.works.push_back({share.comm->engine(), share.calls});
   }
-  Status result = job.works.size() == 1 ? job.works[0].communicator->run(job.works[0].calls)
-                                        : Communicator::run_together(job.works);
-  for (Share& share : job.shares()) share.turn.finish();
+  Status result = batch.works.size() == 1 ? batch.works[0].communicator->run(batch.works[0].calls)
+                                          : Communicator::run_together(batch.works);
+  for (Share& share : batch.shares()) share.turn.finish();
   return result;
 }
 
-void take_tickets(Job& job) {
-  for (Share& share : job.shares()) share.turn = Turn(share.comm->order);
+void take_tickets(CallBatch& batch) {
+  for (Share& share : batch.shares()) share.turn = Turn(share.comm->order);
 }
 
-// For jobs that run on this thread. A job of one communicator holds no turn while it waits for its
-// own.
-void issue(Job& job) {
+// For batches that run on this thread. A batch of one communicator holds no turn while it waits for
+// its own.
+void issue(CallBatch& batch) {
   std::unique_lock lock(issue_mutex, std::defer_lock);
-  if (job.shares().size() > 1) lock.lock();
-  take_tickets(job);
+  if (batch.shares().size() > 1) lock.lock();
+  take_tickets(batch);
 }
 
 bool on_device(const Comm& comm) { return comm.engine()->options().device >= 0; }
 
 // Puts calls of CUDA communicators on the caller's streams now, whether blocking or nonblocking.
-Status enqueue(Job& job) {
-  job.works.clear();
-  for (const Share& share : job.shares()) {
+Status enqueue(CallBatch& batch) {
+  batch.works.clear();
+  for (const Share& share : batch.shares()) {
     for (const Call& call : share.calls)
       if (is_host_stream(call.stream))
         return fail(StatusCode::kInvalidArgument,
                     "stream {} was made by rondoStreamCreate, but the communicator is on CUDA "
                     "device {}: give a cudaStream_t",
                     fmt::ptr(call.stream), share.comm->engine()->options().device);
-    job.works.push_back({share.comm->engine(), share.calls});
+    batch.works.push_back({share.comm->engine(), share.calls});
   }
-  issue(job);
-  for (Share& share : job.shares()) share.turn.wait();
-  Status result = Communicator::enqueue_together(job.works);
-  for (Share& share : job.shares()) share.turn.finish();
+  issue(batch);
+  for (Share& share : batch.shares()) share.turn.wait();
+  Status result = Communicator::enqueue_together(batch.works);
+  for (Share& share : batch.shares()) share.turn.finish();
   return result;
 }
 
 // Refuses device memory, which would crash a host call. Not needed on machines without GPUs.
-Status check_host_buffers(const Job& job) {
+Status check_host_buffers(const CallBatch& batch) {
   if (gpu_api() == nullptr) return ok_status();
-  for (const Share& share : job.shares())
+  for (const Share& share : batch.shares())
     for (const Call& call : share.calls) {
       RONDO_CHECK_OK(gpu::check_host_call(call, share.comm->rank));
       if (!call.parts) continue;
@@ -92,17 +92,17 @@ Status check_host_buffers(const Job& job) {
 }
 
 // After run() on another thread than the caller's: keeps the result for ncclCommGetAsyncError.
-void settle(Job& job, const Status& result) {
-  for (Share& share : job.shares()) {
+void settle(CallBatch& batch, const Status& result) {
+  for (Share& share : batch.shares()) {
     if (share.comm->blocking()) continue;
     if (!result.ok()) share.comm->note(result.error());
     share.comm->pending.fetch_sub(1, std::memory_order_release);
   }
 }
 
-// Runs the job on the first stream. The other streams block at their place in the queue until it
+// Runs the batch on the first stream. The other streams block at their place in the queue until it
 // has finished and take its result, so each stream handles the group as one of its own jobs.
-std::shared_future<Status> push_to_streams(const std::shared_ptr<Job>& job,
+std::shared_future<Status> push_to_streams(const std::shared_ptr<CallBatch>& batch,
                                            std::vector<StreamPin>& streams,
                                            const std::shared_ptr<std::promise<Status>>& outcome) {
   std::shared_future<Status> finished = outcome->get_future().share();
@@ -115,60 +115,60 @@ std::shared_future<Status> push_to_streams(const std::shared_ptr<Job>& job,
       return finished.get();
     });
   }
-  (void)streams[0]->submit([job, outcome, arrivals] {
+  (void)streams[0]->submit([batch, outcome, arrivals] {
     for (const auto& arrival : arrivals) arrival.wait();
-    Status result = guarded("a call on a stream", [&] { return run(*job); });
-    settle(*job, result);
-    job->clear();
+    Status result = guarded("a call on a stream", [&] { return run(*batch); });
+    settle(*batch, result);
+    batch->clear();
     outcome->set_value(result);
     return result;
   });
   return finished;
 }
 
-ncclResult_t run_inline(Job& job) {
-  issue(job);
-  if (Status result = run(job); !result.ok()) return remember(result.error());
+ncclResult_t run_inline(CallBatch& batch) {
+  issue(batch);
+  if (Status result = run(batch); !result.ok()) return remember(result.error());
   return ncclSuccess;
 }
 
-Result<std::shared_future<Status>> run_on_streams(const std::shared_ptr<Job>& job,
+Result<std::shared_future<Status>> run_on_streams(const std::shared_ptr<CallBatch>& batch,
                                                   std::vector<StreamPin> streams) {
   const auto outcome = std::make_shared<std::promise<Status>>();
   std::lock_guard lock(issue_mutex);
-  take_tickets(*job);
-  for (Share& share : job->shares())
+  take_tickets(*batch);
+  for (Share& share : batch->shares())
     if (!share.comm->blocking()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
   std::shared_future<Status> finished;
   const Status pushed = guarded("a call on a stream", [&] {
-    finished = push_to_streams(job, streams, outcome);
+    finished = push_to_streams(batch, streams, outcome);
     return ok_status();
   });
   if (pushed.ok()) return finished;
   outcome->set_value(copy_of(pushed.error()));  // unblocks streams that already wait
-  settle(*job, pushed);
+  settle(*batch, pushed);
   return pushed.error();
 }
 
-ncclResult_t run_on_worker(const std::shared_ptr<Job>& job) {
+ncclResult_t run_on_worker(const std::shared_ptr<CallBatch>& batch) {
   std::lock_guard lock(issue_mutex);
-  auto& worker = job->shares()[0].comm->worker;
+  auto& worker = batch->shares()[0].comm->worker;
   if (!worker) {
     auto made = HostStream::open();
     if (!made.ok()) return report(made);
     worker = std::move(*made);
   }
-  take_tickets(*job);
-  for (Share& share : job->shares()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
+  take_tickets(*batch);
+  for (Share& share : batch->shares()) share.comm->pending.fetch_add(1, std::memory_order_relaxed);
   const Status submitted = guarded("a nonblocking call", [&] {
-    return worker->submit([job] {
-      settle(*job, guarded("a nonblocking call", [&] { return run(*job); }));
-      job->clear();
+    return worker->submit([batch] {
+      settle(*batch, guarded("a nonblocking call", [&] { return run(*batch); }));
+      batch->clear();
       return ok_status();
     });
   });
   if (submitted.ok()) return ncclInProgress;
-  settle(*job, submitted);
+  settle(*batch, submitted);
   return report(submitted);
 }
 
@@ -186,10 +186,10 @@ Result<std::vector<StreamPin>> pin_streams(std::span<const GroupEntry> entries) 
   return pins;
 }
 
-// Sorts a group's calls by communicator into an empty job.
-Status fill(Job& job, std::span<const GroupEntry> entries) {
+// Sorts a group's calls by communicator into an empty batch.
+Status fill(CallBatch& batch, std::span<const GroupEntry> entries) {
   for (const GroupEntry& entry : entries) {
-    const auto shares = job.shares();
+    const auto shares = batch.shares();
     const auto at = std::find_if(shares.begin(), shares.end(), [&](const Share& share) {
       return share.comm->handle == entry.comm;
     });
@@ -198,22 +198,22 @@ Status fill(Job& job, std::span<const GroupEntry> entries) {
       continue;
     }
     RONDO_TRY(CommPin pin, find_usable_comm(entry.comm, "GroupEnd"));
-    job.add_share(std::move(pin)).add(entry.request);
+    batch.add_share(std::move(pin)).add(entry.request);
   }
   return ok_status();
 }
 
-Status check_same_mode(const Job& job) {
-  for (const Share& share : job.shares())
-    if (share.comm->blocking() != job.shares()[0].comm->blocking())
+Status check_same_mode(const CallBatch& batch) {
+  for (const Share& share : batch.shares())
+    if (share.comm->blocking() != batch.shares()[0].comm->blocking())
       return fail(StatusCode::kInvalidArgument,
                   "Blocking and nonblocking communicators are not allowed in the same group.");
   return ok_status();
 }
 
-Status check_same_home(const Job& job) {
-  for (const Share& share : job.shares())
-    if (on_device(*share.comm) != on_device(*job.shares()[0].comm))
+Status check_same_home(const CallBatch& batch) {
+  for (const Share& share : batch.shares())
+    if (on_device(*share.comm) != on_device(*batch.shares()[0].comm))
       return fail(
           StatusCode::kInvalidUsage,
           "Communicators on the host and on CUDA devices are not allowed in the same group.");
@@ -243,21 +243,21 @@ bool any_on_device(std::span<const GroupEntry> entries) {
   });
 }
 
-ncclResult_t execute_on_device(Job& job) {
-  if (auto checked = check_same_home(job); !checked.ok()) return report(checked);
-  for (const Share& share : job.shares())
+ncclResult_t execute_on_device(CallBatch& batch) {
+  if (auto checked = check_same_home(batch); !checked.ok()) return report(checked);
+  for (const Share& share : batch.shares())
     if (auto checked = check_self_messages(share); !checked.ok()) return report(checked);
-  const Status result = enqueue(job);
+  const Status result = enqueue(batch);
   return result.ok() ? ncclSuccess : remember(result.error());
 }
 
-// Runs a filled and checked job on the host. Sets `finished` if streams run it.
-ncclResult_t execute_on_host(Job& job, std::vector<StreamPin> streams,
+// Runs a filled and checked batch on the host. Sets `finished` if streams run it.
+ncclResult_t execute_on_host(CallBatch& batch, std::vector<StreamPin> streams,
                              std::shared_future<Status>* finished) {
-  if (auto checked = check_host_buffers(job); !checked.ok()) return report(checked);
-  const bool blocking = job.shares()[0].comm->blocking();
-  if (streams.empty() && blocking) return run_inline(job);
-  auto kept = std::make_shared<Job>(std::move(job));
+  if (auto checked = check_host_buffers(batch); !checked.ok()) return report(checked);
+  const bool blocking = batch.shares()[0].comm->blocking();
+  if (streams.empty() && blocking) return run_inline(batch);
+  auto kept = std::make_shared<CallBatch>(std::move(batch));
   if (streams.empty()) return run_on_worker(kept);
   auto queued = run_on_streams(kept, std::move(streams));
   if (queued.ok()) *finished = std::move(*queued);
@@ -285,13 +285,13 @@ ncclResult_t execute_one(CommPin&& comm, Request&& request, const char* function
     if (!pin.ok()) return report(pin.error());
     streams.push_back(std::move(*pin));
   }
-  Job& job = Job::of_thread();
-  const ClearedJob cleared(job);
-  job.add_share(std::move(comm)).add(request);
-  if (device) return execute_on_device(job);
-  if (auto checked = check_self_messages(job.shares()[0]); !checked.ok()) return report(checked);
+  CallBatch& batch = CallBatch::of_thread();
+  const ClearedBatch cleared(batch);
+  batch.add_share(std::move(comm)).add(request);
+  if (device) return execute_on_device(batch);
+  if (auto checked = check_self_messages(batch.shares()[0]); !checked.ok()) return report(checked);
   std::shared_future<Status> finished;
-  return execute_on_host(job, std::move(streams), &finished);
+  return execute_on_host(batch, std::move(streams), &finished);
 }
 
 ncclResult_t execute_group(std::span<const GroupEntry> entries) {
@@ -303,20 +303,20 @@ ncclResult_t execute_group(std::span<const GroupEntry> entries) {
     if (!pins.ok()) return report(pins.error());
     streams = std::move(*pins);
   }
-  Job& job = Job::of_thread();
-  const ClearedJob cleared(job);
-  if (auto filled = fill(job, entries); !filled.ok()) return report(filled);
-  if (device) return execute_on_device(job);
-  if (auto checked = check_same_mode(job); !checked.ok()) return report(checked);
-  for (const Share& share : job.shares())
+  CallBatch& batch = CallBatch::of_thread();
+  const ClearedBatch cleared(batch);
+  if (auto filled = fill(batch, entries); !filled.ok()) return report(filled);
+  if (device) return execute_on_device(batch);
+  if (auto checked = check_same_mode(batch); !checked.ok()) return report(checked);
+  for (const Share& share : batch.shares())
     if (auto checked = check_self_messages(share); !checked.ok()) return report(checked);
 
-  const bool blocking = job.shares()[0].comm->blocking();
+  const bool blocking = batch.shares()[0].comm->blocking();
   const bool wants_completion = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
     return entry.request.call.stream == nullptr;
   });
   std::shared_future<Status> finished;
-  const ncclResult_t started = execute_on_host(job, std::move(streams), &finished);
+  const ncclResult_t started = execute_on_host(batch, std::move(streams), &finished);
   // Calls without a stream are complete on return, as they are outside groups.
   if (!finished.valid() || !wants_completion || !blocking) return started;
   const Status& result = finished.get();

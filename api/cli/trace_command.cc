@@ -10,6 +10,7 @@
 
 #include "api/cli/commands.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/text_file.h"
 #include "bench/command_line.h"
 #include "collectives/status/inspect.h"
@@ -37,9 +38,9 @@ Result<std::vector<trace::RankTrace>> find_traces(const std::string& what) {
   return trace::traces_of_process(process_with_ranks(std::atoi(what.c_str())));
 }
 
-Json json_of(const trace::Job& job) {
+Json json_of(const trace::TracedComm& comm) {
   Json calls = Json::array();
-  for (const trace::CallSkew& skew : trace::skews_of(job)) {
+  for (const trace::CallSkew& skew : trace::skews_of(comm)) {
     Json row{{"call", skew.sequence},
              {"text", to_string(skew.call)},
              {"entered", skew.entered},
@@ -52,7 +53,7 @@ Json json_of(const trace::Job& job) {
     calls.push_back(std::move(row));
   }
   Json ranks = Json::array();
-  for (const trace::RankTrace& rank : job.ranks)
+  for (const trace::RankTrace& rank : comm.ranks)
     ranks.push_back({{"rank", rank.rank},
                      {"pid", rank.pid},
                      {"host", rank.host},
@@ -61,28 +62,28 @@ Json json_of(const trace::Job& job) {
                      {"waits_for", rank.waits_for},
                      {"fault", rank.fault},
                      {"calls", rank.calls.size()}});
-  return {{"id", fmt::format("{:016x}", job.first().communicator)},
-          {"name", job.first().name},
-          {"size", job.first().size},
-          {"clock_error_us", static_cast<double>(job.clock_error_ns()) / 1e3},
+  return {{"id", fmt::format("{:016x}", comm.first().communicator)},
+          {"name", comm.first().name},
+          {"size", comm.first().size},
+          {"clock_error_us", static_cast<double>(comm.clock_error_ns()) / 1e3},
           {"ranks", std::move(ranks)},
           {"calls", std::move(calls)}};
 }
 
-Status write_files(const TraceOptions& options, const std::vector<trace::Job>& jobs) {
+Status write_files(const TraceOptions& options, const std::vector<trace::TracedComm>& comms) {
   std::FILE* const to = options.json ? stderr : stdout;
   if (!options.chrome.empty()) {
-    RONDO_CHECK_OK(write_output(options.chrome, trace::chrome_trace(jobs).text(0) + '\n'));
+    RONDO_CHECK_OK(write_output(options.chrome, trace::chrome_trace(comms).text(0) + '\n'));
     fmt::print(to, "{}: open it in ui.perfetto.dev or chrome://tracing\n", options.chrome);
   }
   if (!options.torch.empty()) {
-    RONDO_TRY(const int ranks, trace::write_flight_records(options.torch, jobs));
-    fmt::print(to, "{0}/rondo_*: {1} rank{2}; read them with: torchfrtrace {0} -p rondo_\n",
-               options.torch, ranks, ranks == 1 ? "" : "s");
+    RONDO_TRY(const int ranks, trace::write_flight_records(options.torch, comms));
+    fmt::print(to, "{0}/rondo_*: {1}; read them with: torchfrtrace {0} -p rondo_\n", options.torch,
+               counted(ranks, "rank"));
   }
   if (options.folder.empty()) return ok_status();
-  for (const trace::Job& job : jobs)
-    for (const trace::RankTrace& rank : job.ranks)
+  for (const trace::TracedComm& comm : comms)
+    for (const trace::RankTrace& rank : comm.ranks)
       RONDO_CHECK_OK(trace::write_trace(options.folder, rank, "asked"));
   return ok_status();
 }
@@ -108,19 +109,20 @@ int trace_command(int argc, char** argv) {
     fmt::print(stderr, "{}: {}\n", argv[0], traces.error().text);
     return 1;
   }
-  const std::vector<trace::Job> jobs = trace::jobs_of(std::move(*traces));
-  if (const Status written = write_files(options, jobs); !written.ok()) {
+  const std::vector<trace::TracedComm> comms = trace::comms_of(std::move(*traces));
+  if (const Status written = write_files(options, comms); !written.ok()) {
     fmt::print(stderr, "{}: {}\n", argv[0], written.error().text);
     return 1;
   }
   if (options.json) {
     Json communicators = Json::array();
-    for (const trace::Job& job : jobs) communicators.push_back(json_of(job));
+    for (const trace::TracedComm& comm : comms) communicators.push_back(json_of(comm));
     fmt::print("{}\n", Json{{"communicators", std::move(communicators)}}.text(2));
     return 0;
   }
   if (!options.chrome.empty() || !options.torch.empty() || !options.folder.empty()) return 0;
-  for (const trace::Job& job : jobs) fmt::print("{}", trace::summary_of(job, options.lines));
+  for (const trace::TracedComm& comm : comms)
+    fmt::print("{}", trace::summary_of(comm, options.lines));
   return 0;
 }
 

@@ -64,20 +64,20 @@ CallSkew skew_of(std::uint64_t sequence, std::vector<Entry> entries) {
 }
 
 // Ranks whose traces are there and that have not entered the call.
-std::vector<int> missing_of(const Job& job, const CallSkew& skew) {
+std::vector<int> missing_of(const TracedComm& comm, const CallSkew& skew) {
   std::vector<int> missing;
-  for (const RankTrace& rank : job.ranks)
+  for (const RankTrace& rank : comm.ranks)
     if (rank.entered < skew.sequence) missing.push_back(rank.rank);
   return missing;
 }
 
 // The newest call that some rank has entered and not ended.
-std::string open_call_text(const Job& job, const std::vector<CallSkew>& skews) {
+std::string open_call_text(const TracedComm& comm, const std::vector<CallSkew>& skews) {
   const auto open = std::find_if(skews.begin(), skews.end(), [](const CallSkew& skew) {
     return !skew.open.empty() && !skew.runs;
   });
   if (open == skews.end()) return "";
-  const std::vector<int> missing = missing_of(job, *open);
+  const std::vector<int> missing = missing_of(comm, *open);
   std::string text = fmt::format("call {}, {}, has not ended: {} in it", open->sequence,
                                  to_string(open->call), ranks_text(open->open));
   if (!missing.empty()) text += fmt::format("; {} not entered", ranks_text(missing));
@@ -92,7 +92,7 @@ struct RankSums {
 
 constexpr std::int64_t kLate = 10'000;  // ns; less is noise of caches and cores
 
-std::string rank_lines(const Job& job, const std::vector<CallSkew>& skews) {
+std::string rank_lines(const TracedComm& comm, const std::vector<CallSkew>& skews) {
   std::map<int, RankSums> sums;
   for (const CallSkew& skew : skews) {
     if (skew.entered.size() < 2 || skew.late_ns < kLate) continue;
@@ -103,7 +103,7 @@ std::string rank_lines(const Job& job, const std::vector<CallSkew>& skews) {
   }
   std::string text = fmt::format("  {:<6} {:>8} {:>9} {:>11} {:>11} {:>12}  {}\n", "rank", "calls",
                                  "came last", "late, all", "late, max", "longest wait", "for");
-  for (const RankTrace& rank : job.ranks) {
+  for (const RankTrace& rank : comm.ranks) {
     const TracedCall* longest = nullptr;
     for (const TracedCall& call : rank.calls)
       if (call.waits > 0 && (longest == nullptr || call.longest_wait_ns > longest->longest_wait_ns))
@@ -122,13 +122,13 @@ std::string rank_lines(const Job& job, const std::vector<CallSkew>& skews) {
 
 }  // namespace
 
-std::int64_t Job::clock_error_ns() const {
+std::int64_t TracedComm::clock_error_ns() const {
   std::int64_t error = 0;
   for (const RankTrace& rank : ranks) error = std::max(error, rank.clock_error_ns);
   return error;
 }
 
-std::vector<Job> jobs_of(std::vector<RankTrace> traces) {
+std::vector<TracedComm> comms_of(std::vector<RankTrace> traces) {
   std::map<std::uint64_t, std::map<int, RankTrace>> by_id;
   for (RankTrace& trace : traces) {
     auto& ranks = by_id[trace.communicator];
@@ -138,19 +138,20 @@ std::vector<Job> jobs_of(std::vector<RankTrace> traces) {
     const auto [at, added] = ranks.try_emplace(trace.rank, trace);
     if (!added && newest(trace) > newest(at->second)) at->second = std::move(trace);
   }
-  std::vector<Job> jobs;
+  std::vector<TracedComm> comms;
   for (auto& [id, ranks] : by_id) {
-    Job& job = jobs.emplace_back();
-    for (auto& [rank, trace] : ranks) job.ranks.push_back(std::move(trace));
+    TracedComm& comm = comms.emplace_back();
+    for (auto& [rank, trace] : ranks) comm.ranks.push_back(std::move(trace));
   }
-  std::stable_sort(jobs.begin(), jobs.end(),
-                   [](const Job& a, const Job& b) { return a.first().size > b.first().size; });
-  return jobs;
+  std::stable_sort(comms.begin(), comms.end(), [](const TracedComm& a, const TracedComm& b) {
+    return a.first().size > b.first().size;
+  });
+  return comms;
 }
 
-std::vector<CallSkew> skews_of(const Job& job) {
+std::vector<CallSkew> skews_of(const TracedComm& comm) {
   std::map<std::uint64_t, std::vector<Entry>> entries;
-  for (const RankTrace& rank : job.ranks)
+  for (const RankTrace& rank : comm.ranks)
     for (const TracedCall& call : rank.calls)
       if (call.sequence > 0) entries[call.sequence].push_back({rank.rank, &call, rank.read_ns});
   std::vector<CallSkew> skews;
@@ -166,23 +167,23 @@ std::string text_of(const CallSkew& skew) {
   return text;
 }
 
-std::string summary_of(const Job& job, int lines) {
-  const std::vector<CallSkew> skews = skews_of(job);
-  const RankTrace& first = job.first();
-  std::string text =
-      fmt::format("communicator {:016x}{}{}: {} ranks, {} here", first.communicator,
-                  first.name.empty() ? "" : " ", first.name, first.size, job.ranks.size());
+std::string summary_of(const TracedComm& comm, int lines) {
+  const std::vector<CallSkew> skews = skews_of(comm);
+  const RankTrace& first = comm.first();
+  std::string text = fmt::format("communicator {:016x}{}{}: {}, {} here", first.communicator,
+                                 first.name.empty() ? "" : " ", first.name,
+                                 counted(first.size, "rank"), comm.ranks.size());
   if (!skews.empty())
     text += fmt::format(", calls {} to {}", skews.front().sequence, skews.back().sequence);
-  if (const std::int64_t error = job.clock_error_ns(); error > 0)
+  if (const std::int64_t error = comm.clock_error_ns(); error > 0)
     text += fmt::format("; clocks of hosts agree within {}", time_text(error));
   text += '\n';
-  for (const RankTrace& rank : job.ranks)
+  for (const RankTrace& rank : comm.ranks)
     if (!rank.fault.empty()) {
       text += fmt::format("fault: {}\n", rank.fault);
       break;
     }
-  text += open_call_text(job, skews);
+  text += open_call_text(comm, skews);
   std::vector<CallSkew> late;
   std::copy_if(skews.begin(), skews.end(), std::back_inserter(late), [](const CallSkew& skew) {
     return skew.entered.size() > 1 && skew.late_ns >= kLate;
@@ -191,7 +192,7 @@ std::string summary_of(const Job& job, int lines) {
   std::partial_sort(late.begin(), late.begin() + static_cast<std::ptrdiff_t>(shown), late.end(),
                     [](const CallSkew& a, const CallSkew& b) { return a.late_ns > b.late_ns; });
   for (std::size_t i = 0; i < shown; ++i) text += text_of(late[i]) + '\n';
-  return text + rank_lines(job, skews);
+  return text + rank_lines(comm, skews);
 }
 
 }  // namespace rondo::trace

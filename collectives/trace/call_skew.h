@@ -2,7 +2,7 @@
 // Skew: how long the ranks of a call waited for the last one to enter it, and how long the call
 // took from then on.
 //
-//   for (const Job& job : jobs_of(traces)) fmt::print("{}", summary_of(job));
+//   for (const TracedComm& comm : comms_of(traces)) fmt::print("{}", summary_of(comm));
 //
 // Guarantees: only calls that at least two ranks recorded count. A rank is late by the time between
 // its entry and the median entry of the others, so that one early rank makes no other rank late.
@@ -22,13 +22,13 @@ namespace rondo::trace {
 inline constexpr std::int64_t kFresh = 10'000'000;  // ns
 
 // The ranks of one communicator whose traces are there, by rank.
-struct Job {
+struct TracedComm {
   std::vector<RankTrace> ranks;
   const RankTrace& first() const { return ranks.front(); }
   std::int64_t clock_error_ns() const;
 };
 // By size, largest first. Of two traces of a rank, the one with the newer call counts.
-std::vector<Job> jobs_of(std::vector<RankTrace> traces);
+std::vector<TracedComm> comms_of(std::vector<RankTrace> traces);
 
 struct CallSkew {
   std::uint64_t sequence = 0;
@@ -43,12 +43,12 @@ struct CallSkew {
   std::string mismatch;         // "": all ranks made the same call
 };
 // All calls that the traces still hold, by number. Messages have no number and are left out.
-std::vector<CallSkew> skews_of(const Job& job);
+std::vector<CallSkew> skews_of(const TracedComm& comm);
 
 // "rank 5 came 41.0 ms late to call 1207, AllReduce(...); moving took 0.9 ms"
 std::string text_of(const CallSkew& skew);
 // What to read first: calls that have not ended, the latest ranks, a line per rank. `lines`: of
 // late calls, at most.
-std::string summary_of(const Job& job, int lines = 5);
+std::string summary_of(const TracedComm& comm, int lines = 5);
 
 }  // namespace rondo::trace

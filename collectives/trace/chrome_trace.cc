@@ -12,10 +12,10 @@ namespace {
 
 class ChromeTrace {
  public:
-  explicit ChromeTrace(std::span<const Job> jobs) {
+  explicit ChromeTrace(std::span<const TracedComm> comms) {
     begin_ns_ = std::numeric_limits<std::int64_t>::max();
-    for (const Job& job : jobs)
-      for (const RankTrace& rank : job.ranks)
+    for (const TracedComm& comm : comms)
+      for (const RankTrace& rank : comm.ranks)
         for (const TracedCall& call : rank.calls) {
           begin_ns_ = std::min(begin_ns_, call.entered_ns);
           end_ns_ = std::max({end_ns_, call.entered_ns, call.ended_ns});
@@ -23,10 +23,10 @@ class ChromeTrace {
   }
 
   // number: of the communicator, from 0. It is the thread of its slices, below the rank's process.
-  void add(const Job& job, int number, std::int64_t arrows_from_ns) {
-    for (const RankTrace& rank : job.ranks) add_rank(rank, job, number);
-    for (const CallSkew& skew : skews_of(job))
-      if (skew.entered.size() > 1 && skew.late_ns >= arrows_from_ns) add_arrows(skew, job, number);
+  void add(const TracedComm& comm, int number, std::int64_t arrows_from_ns) {
+    for (const RankTrace& rank : comm.ranks) add_rank(rank, comm, number);
+    for (const CallSkew& skew : skews_of(comm))
+      if (skew.entered.size() > 1 && skew.late_ns >= arrows_from_ns) add_arrows(skew, comm, number);
   }
 
   Json document(std::int64_t wall_ns) && {
@@ -51,11 +51,12 @@ class ChromeTrace {
     return tracks_.try_emplace({rank.host, rank.pid}, rank.rank).first->second;
   }
 
-  void add_rank(const RankTrace& rank, const Job& job, int number) {
+  void add_rank(const RankTrace& rank, const TracedComm& comm, int number) {
     // Ranks that are threads of one process have tracks of their own in each communicator.
-    const bool alone = std::count_if(job.ranks.begin(), job.ranks.end(), [&](const RankTrace& one) {
-                         return one.pid == rank.pid && one.host == rank.host;
-                       }) == 1;
+    const bool alone =
+        std::count_if(comm.ranks.begin(), comm.ranks.end(), [&](const RankTrace& one) {
+          return one.pid == rank.pid && one.host == rank.host;
+        }) == 1;
     const int pid = pids_[{number, rank.rank}] = alone ? track_of(rank) : rank.rank;
     add_name("process_name", pid, number,
              fmt::format("rank {} ({}, pid {})", pid, rank.host, rank.pid));
@@ -138,8 +139,8 @@ class ChromeTrace {
   }
 
   // From the entry of the late rank to each rank that was in the call then.
-  void add_arrows(const CallSkew& skew, const Job& job, int number) {
-    for (const RankTrace& rank : job.ranks) {
+  void add_arrows(const CallSkew& skew, const TracedComm& comm, int number) {
+    for (const RankTrace& rank : comm.ranks) {
       if (rank.rank == skew.late_rank) continue;
       const auto call = std::find_if(rank.calls.begin(), rank.calls.end(), [&](const auto& one) {
         return one.sequence == skew.sequence;
@@ -171,11 +172,11 @@ class ChromeTrace {
 
 }  // namespace
 
-Json chrome_trace(std::span<const Job> jobs, std::int64_t arrows_from_ns) {
-  ChromeTrace made(jobs);
-  for (std::size_t i = 0; i < jobs.size(); ++i)
-    made.add(jobs[i], static_cast<int>(i), arrows_from_ns);
-  return std::move(made).document(jobs.empty() ? 0 : jobs[0].first().wall_ns);
+Json chrome_trace(std::span<const TracedComm> comms, std::int64_t arrows_from_ns) {
+  ChromeTrace made(comms);
+  for (std::size_t i = 0; i < comms.size(); ++i)
+    made.add(comms[i], static_cast<int>(i), arrows_from_ns);
+  return std::move(made).document(comms.empty() ? 0 : comms[0].first().wall_ns);
 }
 
 }  // namespace rondo::trace

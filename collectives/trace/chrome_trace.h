@@ -14,6 +14,6 @@
 namespace rondo::trace {
 
 // arrows_from_ns: calls to which a rank came at least this late have arrows.
-Json chrome_trace(std::span<const Job> jobs, std::int64_t arrows_from_ns = 20'000);
+Json chrome_trace(std::span<const TracedComm> comms, std::int64_t arrows_from_ns = 20'000);
 
 }  // namespace rondo::trace

@@ -72,7 +72,7 @@ std::pair<std::uint64_t, std::uint64_t> elements_of_sides(const CallRecord& call
 }
 
 struct Member {
-  const Job* job;
+  const TracedComm* comm;
   const RankTrace* rank;
   int group;           // number of the communicator
   std::uint64_t from;  // first call that all ranks still hold
@@ -80,9 +80,9 @@ struct Member {
 
 // A ring that is full has lost its oldest calls. The analyser would take a call that only some
 // ranks still hold for one that the others did not make.
-std::uint64_t first_common_call(const Job& job) {
+std::uint64_t first_common_call(const TracedComm& comm) {
   std::uint64_t from = 0;
-  for (const RankTrace& rank : job.ranks) {
+  for (const RankTrace& rank : comm.ranks) {
     if (rank.calls.empty() || rank.calls.front().number == 1) continue;
     const auto first = std::find_if(rank.calls.begin(), rank.calls.end(),
                                     [](const TracedCall& call) { return call.sequence > 0; });
@@ -97,7 +97,7 @@ using Process = std::pair<std::string, int>;  // host, pid
 // is not looked up: their other communicators keep their own numbers.
 class JobRanks {
  public:
-  explicit JobRanks(const Job& largest) {
+  explicit JobRanks(const TracedComm& largest) {
     for (const RankTrace& rank : largest.ranks) {
       const auto [at, added] = ranks_.try_emplace({rank.host, rank.pid}, rank.rank);
       if (!added) at->second = -1;
@@ -117,12 +117,12 @@ std::string description_of(const RankTrace& rank) {
 }
 
 // "[0, 1, 2]". Ranks without a trace have the number that they have in the communicator.
-std::string members_text(const Job& job, const JobRanks& ranks) {
+std::string members_text(const TracedComm& comm, const JobRanks& ranks) {
   std::vector<int> members;
-  for (int r = 0; r < job.first().size; ++r) {
-    const auto found = std::find_if(job.ranks.begin(), job.ranks.end(),
+  for (int r = 0; r < comm.first().size; ++r) {
+    const auto found = std::find_if(comm.ranks.begin(), comm.ranks.end(),
                                     [&](const RankTrace& rank) { return rank.rank == r; });
-    members.push_back(found == job.ranks.end() ? r : ranks.of(*found));
+    members.push_back(found == comm.ranks.end() ? r : ranks.of(*found));
   }
   std::string text;
   for (const int member : members) text += fmt::format("{}{}", text.empty() ? "[" : ", ", member);
@@ -169,7 +169,7 @@ void put_groups(Pickle& out, std::span<const Member> members, const JobRanks& ra
     const std::string name = std::to_string(member.group);
     out.text(name).dict().text("name").text(name);
     out.text("desc").text(description_of(*member.rank));
-    out.text("ranks").text(members_text(*member.job, ranks)).end_dict();
+    out.text("ranks").text(members_text(*member.comm, ranks)).end_dict();
   }
   out.end_dict().text("pg_status").dict();
   for (const Member& member : members) {
@@ -209,24 +209,24 @@ std::string pickle_of(std::span<const Member> members, const JobRanks& ranks) {
 
 }  // namespace
 
-std::vector<FlightRecord> flight_records(std::span<const Job> jobs) {
-  if (jobs.empty()) return {};
-  const JobRanks ranks(jobs[0]);
+std::vector<FlightRecord> flight_records(std::span<const TracedComm> comms) {
+  if (comms.empty()) return {};
+  const JobRanks ranks(comms[0]);
   std::map<int, std::vector<Member>> by_rank;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const std::uint64_t from = first_common_call(jobs[i]);
-    for (const RankTrace& rank : jobs[i].ranks)
-      by_rank[ranks.of(rank)].push_back({&jobs[i], &rank, static_cast<int>(i), from});
+  for (std::size_t i = 0; i < comms.size(); ++i) {
+    const std::uint64_t from = first_common_call(comms[i]);
+    for (const RankTrace& rank : comms[i].ranks)
+      by_rank[ranks.of(rank)].push_back({&comms[i], &rank, static_cast<int>(i), from});
   }
   std::vector<FlightRecord> records;
   for (const auto& [rank, members] : by_rank) records.push_back({rank, pickle_of(members, ranks)});
   return records;
 }
 
-Result<int> write_flight_records(const std::string& folder, std::span<const Job> jobs) {
+Result<int> write_flight_records(const std::string& folder, std::span<const TracedComm> comms) {
   if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
     return fail_errno(errno, "cannot make the folder '{}'", folder);
-  const std::vector<FlightRecord> records = flight_records(jobs);
+  const std::vector<FlightRecord> records = flight_records(comms);
   for (const FlightRecord& record : records)
     RONDO_CHECK_OK(write_output(fmt::format("{}/rondo_{}", folder, record.rank), record.pickle));
   return static_cast<int>(records.size());

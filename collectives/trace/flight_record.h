@@ -21,9 +21,9 @@ struct FlightRecord {
   int rank = 0;  // of the job
   std::string pickle;
 };
-std::vector<FlightRecord> flight_records(std::span<const Job> jobs);
+std::vector<FlightRecord> flight_records(std::span<const TracedComm> comms);
 
 // Writes all dumps into a folder, which is made if its parent exists. Returns their number.
-Result<int> write_flight_records(const std::string& folder, std::span<const Job> jobs);
+Result<int> write_flight_records(const std::string& folder, std::span<const TracedComm> comms);
 
 }  // namespace rondo::trace

@@ -102,10 +102,10 @@ Metrics::~Metrics() {
 // Of all ranks of this host that share communicators with this process.
 std::string Metrics::text() {
   auto traces = traces_of_process(getpid());
-  std::vector<Job> jobs;
-  if (traces.ok()) jobs = jobs_of(std::move(*traces));
-  late_.add(jobs);
-  return metrics_text(jobs, late_);
+  std::vector<TracedComm> comms;
+  if (traces.ok()) comms = comms_of(std::move(*traces));
+  late_.add(comms);
+  return metrics_text(comms, late_);
 }
 
 std::string Metrics::answer_to(std::string_view request) {

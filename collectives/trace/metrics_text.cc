@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "kernels/host/call_recorder.h"
 
@@ -62,7 +63,7 @@ double bus_bytes(const CallRecord& call, std::uint64_t bytes, int ranks) {
 }
 
 struct Labelled {
-  const Job* job;
+  const TracedComm* comm;
   std::string communicator;  // label with its value
 
   std::string rank(const RankTrace& of) const {
@@ -75,38 +76,38 @@ struct Labelled {
 };
 
 template <class Value>
-void put_totals(Metric metric, std::span<const Labelled> jobs, const Value& value) {
-  for (const Labelled& job : jobs)
-    for (const RankTrace& rank : job.job->ranks)
-      for (const CallTotal& sum : rank.totals) metric.sample(job.total(rank, sum), value(sum));
+void put_totals(Metric metric, std::span<const Labelled> comms, const Value& value) {
+  for (const Labelled& comm : comms)
+    for (const RankTrace& rank : comm.comm->ranks)
+      for (const CallTotal& sum : rank.totals) metric.sample(comm.total(rank, sum), value(sum));
 }
 
 template <class Value>
-void put_ranks(Metric metric, std::span<const Labelled> jobs, const Value& value) {
-  for (const Labelled& job : jobs)
-    for (const RankTrace& rank : job.job->ranks)
-      metric.sample(job.rank(rank), value(*job.job, rank));
+void put_ranks(Metric metric, std::span<const Labelled> comms, const Value& value) {
+  for (const Labelled& comm : comms)
+    for (const RankTrace& rank : comm.comm->ranks)
+      metric.sample(comm.rank(rank), value(*comm.comm, rank));
 }
 
 // Of the calls that the boxes hold: bytes over the busiest link by time of movement.
-void put_bandwidths(Metric metric, std::span<const Labelled> jobs) {
+void put_bandwidths(Metric metric, std::span<const Labelled> comms) {
   struct Sum {
     double bytes = 0;
     std::int64_t moving_ns = 0;
   };
-  for (const Labelled& job : jobs) {
+  for (const Labelled& comm : comms) {
     std::map<std::pair<Collective, int>, Sum> sums;
-    for (const CallSkew& skew : skews_of(*job.job)) {
+    for (const CallSkew& skew : skews_of(*comm.comm)) {
       const std::uint64_t bytes = elements_of(skew.call) * size_of(skew.call.type);
-      if (skew.moving_ns <= 0 || bytes == 0 || skew.entered.size() < job.job->ranks.size())
+      if (skew.moving_ns <= 0 || bytes == 0 || skew.entered.size() < comm.comm->ranks.size())
         continue;
       Sum& sum = sums[{skew.call.collective, host::trace_size_of(bytes)}];
-      sum.bytes += bus_bytes(skew.call, bytes, job.job->first().size);
+      sum.bytes += bus_bytes(skew.call, bytes, comm.comm->first().size);
       sum.moving_ns += skew.moving_ns;
     }
     for (const auto& [kind, sum] : sums)
       metric.sample(
-          fmt::format("{},collective=\"{}\",size=\"{}\"", job.communicator, name(kind.first),
+          fmt::format("{},collective=\"{}\",size=\"{}\"", comm.communicator, name(kind.first),
                       kSizeLabels[static_cast<std::size_t>(kind.second)]),
           sum.bytes / seconds(sum.moving_ns));
   }
@@ -119,12 +120,12 @@ double open_seconds(const RankTrace& rank) {
 
 }  // namespace
 
-void LateSums::add(std::span<const Job> jobs) {
-  for (const Job& job : jobs) {
-    OfJob& sums = jobs_[job.first().communicator];
-    for (const CallSkew& skew : skews_of(job)) {
+void LateSums::add(std::span<const TracedComm> comms) {
+  for (const TracedComm& comm : comms) {
+    OfComm& sums = comms_[comm.first().communicator];
+    for (const CallSkew& skew : skews_of(comm)) {
       if (skew.sequence <= sums.newest || !skew.open.empty() ||
-          skew.entered.size() < job.ranks.size())
+          skew.entered.size() < comm.ranks.size())
         continue;
       sums.newest = skew.sequence;
       ++sums.calls;
@@ -135,124 +136,160 @@ void LateSums::add(std::span<const Job> jobs) {
   }
 }
 
-const LateSums::OfJob& LateSums::of(const Job& job) const {
-  static const OfJob none;
-  const auto found = jobs_.find(job.first().communicator);
-  return found == jobs_.end() ? none : found->second;
+const LateSums::OfComm& LateSums::of(const TracedComm& comm) const {
+  static const OfComm none;
+  const auto found = comms_.find(comm.first().communicator);
+  return found == comms_.end() ? none : found->second;
 }
 
-std::vector<std::string> labels_of(std::span<const Job> jobs) {
+std::vector<std::string> labels_of(std::span<const TracedComm> comms) {
   std::map<std::string, int> seen;
   std::vector<std::string> labels;
-  for (const Job& job : jobs) {
-    const std::string& name = job.first().name;
+  for (const TracedComm& comm : comms) {
+    const std::string& name = comm.first().name;
     const int number = seen[name]++;
     labels.push_back(number == 0 && !name.empty() ? name : fmt::format("{}#{}", name, number));
   }
   return labels;
 }
 
-std::string metrics_text(std::span<const Job> jobs, const LateSums& late) {
-  std::string text;
-  std::vector<Labelled> all;
-  const std::vector<std::string> labels = labels_of(jobs);
-  for (std::size_t i = 0; i < jobs.size(); ++i)
-    all.push_back({&jobs[i], fmt::format("communicator=\"{}\"", escaped(labels[i]))});
-  const auto metric = [&](const char* name, const char* type, const char* help) {
-    return Metric(&text, name, type, help);
-  };
-  metric("rondo_build_info", "gauge", "Version of Rondo; always 1.")
-      .sample(fmt::format("version=\"{}\"", RONDO_VERSION), std::uint64_t{1});
-  put_totals(metric("rondo_calls_total", "counter", "Calls that the rank has entered."), all,
-             [](const CallTotal& sum) { return sum.calls; });
-  put_totals(metric("rondo_call_bytes_total", "counter",
-                    "Bytes of these calls: count times the size of the type."),
-             all, [](const CallTotal& sum) { return sum.bytes; });
-  put_totals(metric("rondo_call_seconds_total", "counter",
-                    "Time from entry to end of calls that have ended."),
-             all, [](const CallTotal& sum) { return seconds(sum.spent_ns); });
-  put_bandwidths(metric("rondo_bus_bandwidth_bytes_per_second", "gauge",
-                        "Bytes over the busiest link by the time of movement, without lateness; "
-                        "of the newest calls."),
-                 all);
-  put_ranks(metric("rondo_late_seconds_total", "counter",
-                   "Time by which the rank came last, after the median of the others."),
-            all, [&](const Job& job, const RankTrace& rank) {
-              const auto& ranks = late.of(job).ranks;
-              const auto found = ranks.find(rank.rank);
-              return found == ranks.end() ? 0.0 : seconds(found->second.late_ns);
-            });
-  put_ranks(metric("rondo_late_calls_total", "counter", "Calls to which the rank came last."), all,
-            [&](const Job& job, const RankTrace& rank) {
-              const auto& ranks = late.of(job).ranks;
-              const auto found = ranks.find(rank.rank);
-              return found == ranks.end() ? std::uint64_t{0} : found->second.calls;
-            });
-  {
+namespace {
+
+// Writes the metrics one after the other, in groups.
+class MetricsWriter {
+ public:
+  MetricsWriter(std::span<const TracedComm> comms, const LateSums& late) : late_(late) {
+    const std::vector<std::string> labels = labels_of(comms);
+    for (std::size_t i = 0; i < comms.size(); ++i)
+      all_.push_back({&comms[i], fmt::format("communicator=\"{}\"", escaped(labels[i]))});
+    metric("rondo_build_info", "gauge", "Version of Rondo; always 1.")
+        .sample(fmt::format("version=\"{}\"", RONDO_VERSION), std::uint64_t{1});
+  }
+
+  void put_calls() {
+    put_totals(metric("rondo_calls_total", "counter", "Calls that the rank has entered."), all_,
+               [](const CallTotal& sum) { return sum.calls; });
+    put_totals(metric("rondo_call_bytes_total", "counter",
+                      "Bytes of these calls: count times the size of the type."),
+               all_, [](const CallTotal& sum) { return sum.bytes; });
+    put_totals(metric("rondo_call_seconds_total", "counter",
+                      "Time from entry to end of calls that have ended."),
+               all_, [](const CallTotal& sum) { return seconds(sum.spent_ns); });
+    put_bandwidths(metric("rondo_bus_bandwidth_bytes_per_second", "gauge",
+                          "Bytes over the busiest link by the time of movement, without lateness; "
+                          "of the newest calls."),
+                   all_);
+  }
+
+  void put_lateness() {
+    put_ranks(metric("rondo_late_seconds_total", "counter",
+                     "Time by which the rank came last, after the median of the others."),
+              all_, [&](const TracedComm& comm, const RankTrace& rank) {
+                const auto& ranks = late_.of(comm).ranks;
+                const auto found = ranks.find(rank.rank);
+                return found == ranks.end() ? 0.0 : seconds(found->second.late_ns);
+              });
+    put_ranks(metric("rondo_late_calls_total", "counter", "Calls to which the rank came last."),
+              all_, [&](const TracedComm& comm, const RankTrace& rank) {
+                const auto& ranks = late_.of(comm).ranks;
+                const auto found = ranks.find(rank.rank);
+                return found == ranks.end() ? std::uint64_t{0} : found->second.calls;
+              });
     Metric compared = metric("rondo_skew_calls_total", "counter",
                              "Calls whose entries were compared for the two counters above.");
-    for (const Labelled& job : all) compared.sample(job.communicator, late.of(*job.job).calls);
+    for (const Labelled& comm : all_)
+      compared.sample(comm.communicator, late_.of(*comm.comm).calls);
   }
-  put_ranks(metric("rondo_waits_total", "counter", "Waits of about 100 us or more."), all,
-            [](const Job&, const RankTrace& rank) { return rank.all_waits; });
-  put_ranks(metric("rondo_wait_seconds_total", "counter", "Time in these waits."), all,
-            [](const Job&, const RankTrace& rank) { return seconds(rank.waited_ns); });
-  put_ranks(metric("rondo_call_open_seconds", "gauge",
-                   "Age of the call that the rank is in; 0: in none."),
-            all, [](const Job&, const RankTrace& rank) { return open_seconds(rank); });
-  put_ranks(metric("rondo_faults_total", "counter", "Faults of the communicator at the rank."), all,
-            [](const Job&, const RankTrace& rank) {
-              return std::uint64_t{rank.fault.empty() ? 0u : 1u};
-            });
-  const auto counter = [&](const char* name, const char* help, std::uint64_t RankTrace::*value) {
-    put_ranks(metric(name, "counter", help), all,
-              [value](const Job&, const RankTrace& rank) { return rank.*value; });
-  };
-  counter("rondo_network_sent_bytes_total", "Bytes sent to other hosts by the rank's host.",
-          &RankTrace::sent_bytes);
-  counter("rondo_network_received_bytes_total", "Bytes received from other hosts.",
-          &RankTrace::received_bytes);
-  counter("rondo_network_lost_peers_total", "Ranks of other hosts whose links have ended.",
-          &RankTrace::lost_peers);
-  counter("rondo_network_lost_rails_total", "Ports that a link has lost while others go on.",
-          &RankTrace::lost_rails);
-  counter("rondo_network_resent_parts_total",
-          "Parts of messages that were sent again over another port.", &RankTrace::resent_parts);
-  const auto rail = [&](const char* name, const char* help, const auto& value) {
-    Metric made = metric(name, "counter", help);
-    for (const Labelled& job : all)
-      for (const RankTrace& rank : job.job->ranks)
-        for (const RailTotal& of : rank.rails)
-          made.sample(fmt::format("{},rail=\"{}\"", job.rank(rank), escaped(of.port)), value(of));
-  };
-  rail("rondo_rail_sent_bytes_total", "Bytes sent to other hosts by one network port of the host.",
-       [](const RailTotal& of) { return of.sent_bytes; });
-  rail("rondo_rail_received_bytes_total", "Bytes received from other hosts by this port.",
-       [](const RailTotal& of) { return of.received_bytes; });
-  rail("rondo_rail_busy_seconds_total",
-       "Time in which data sent by this port was not acknowledged; 0: the network does not tell.",
-       [](const RailTotal& of) { return seconds(of.busy_ns); });
-  {
+
+  void put_waits_and_faults() {
+    put_ranks(metric("rondo_waits_total", "counter", "Waits of about 100 us or more."), all_,
+              [](const TracedComm&, const RankTrace& rank) { return rank.all_waits; });
+    put_ranks(metric("rondo_wait_seconds_total", "counter", "Time in these waits."), all_,
+              [](const TracedComm&, const RankTrace& rank) { return seconds(rank.waited_ns); });
+    put_ranks(metric("rondo_call_open_seconds", "gauge",
+                     "Age of the call that the rank is in; 0: in none."),
+              all_, [](const TracedComm&, const RankTrace& rank) { return open_seconds(rank); });
+    put_ranks(metric("rondo_faults_total", "counter", "Faults of the communicator at the rank."),
+              all_, [](const TracedComm&, const RankTrace& rank) {
+                return std::uint64_t{rank.fault.empty() ? 0u : 1u};
+              });
+  }
+
+  void put_network() {
+    const auto counter = [&](const char* name, const char* help, std::uint64_t RankTrace::*value) {
+      put_ranks(metric(name, "counter", help), all_,
+                [value](const TracedComm&, const RankTrace& rank) { return rank.*value; });
+    };
+    counter("rondo_network_sent_bytes_total", "Bytes sent to other hosts by the rank's host.",
+            &RankTrace::sent_bytes);
+    counter("rondo_network_received_bytes_total", "Bytes received from other hosts.",
+            &RankTrace::received_bytes);
+    counter("rondo_network_lost_peers_total", "Ranks of other hosts whose links have ended.",
+            &RankTrace::lost_peers);
+    counter("rondo_network_lost_rails_total", "Ports that a link has lost while others go on.",
+            &RankTrace::lost_rails);
+    counter("rondo_network_resent_parts_total",
+            "Parts of messages that were sent again over another port.", &RankTrace::resent_parts);
+    const auto rail = [&](const char* name, const char* help, const auto& value) {
+      Metric made = metric(name, "counter", help);
+      for (const Labelled& comm : all_)
+        for (const RankTrace& rank : comm.comm->ranks)
+          for (const RailTotal& of : rank.rails)
+            made.sample(fmt::format("{},rail=\"{}\"", comm.rank(rank), escaped(of.port)),
+                        value(of));
+    };
+    rail("rondo_rail_sent_bytes_total",
+         "Bytes sent to other hosts by one network port of the host.",
+         [](const RailTotal& of) { return of.sent_bytes; });
+    rail("rondo_rail_received_bytes_total", "Bytes received from other hosts by this port.",
+         [](const RailTotal& of) { return of.received_bytes; });
+    rail("rondo_rail_busy_seconds_total",
+         "Time in which data sent by this port was not acknowledged; 0: the network does not tell.",
+         [](const RailTotal& of) { return seconds(of.busy_ns); });
+  }
+
+  void put_memory() {
     Metric memory = metric("rondo_memory_bytes", "gauge",
                            "Memory of the rank in this communicator: shared with the host's ranks, "
                            "pinned, on its GPU.");
-    for (const Labelled& job : all)
-      for (const RankTrace& rank : job.job->ranks) {
+    for (const Labelled& comm : all_)
+      for (const RankTrace& rank : comm.comm->ranks) {
         const auto sample = [&](const char* kind, std::uint64_t bytes) {
-          memory.sample(fmt::format("{},kind=\"{}\"", job.rank(rank), kind), bytes);
+          memory.sample(fmt::format("{},kind=\"{}\"", comm.rank(rank), kind), bytes);
         };
         sample("shared", rank.own_bytes);
         if (rank.device_bytes == 0 && rank.pinned_bytes == 0) continue;
         sample("pinned", rank.pinned_bytes);
         sample("device", rank.device_bytes);
       }
-  }
-  {
-    Metric memory = metric("rondo_shared_memory_bytes", "gauge",
+    Metric shared = metric("rondo_shared_memory_bytes", "gauge",
                            "Memory of the communicator that its ranks on this host share.");
-    for (const Labelled& job : all) memory.sample(job.communicator, job.job->first().shared_bytes);
+    for (const Labelled& comm : all_)
+      shared.sample(comm.communicator, comm.comm->first().shared_bytes);
   }
-  return text;
+
+  std::string text() && { return std::move(text_); }
+
+ private:
+  Metric metric(const char* name, const char* type, const char* help) {
+    return {&text_, name, type, help};
+  }
+
+  const LateSums& late_;
+  std::vector<Labelled> all_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string metrics_text(std::span<const TracedComm> comms, const LateSums& late) {
+  MetricsWriter writer(comms, late);
+  writer.put_calls();
+  writer.put_lateness();
+  writer.put_waits_and_faults();
+  writer.put_network();
+  writer.put_memory();
+  return std::move(writer).text();
 }
 
 }  // namespace rondo::trace

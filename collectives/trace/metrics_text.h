@@ -26,25 +26,25 @@ class LateSums {
     std::uint64_t calls = 0;  // to which it came last
     std::int64_t late_ns = 0;
   };
-  struct OfJob {
+  struct OfComm {
     std::uint64_t newest = 0;  // last call that counted
     std::uint64_t calls = 0;   // calls that counted
     std::map<int, OfRank> ranks;
   };
 
   // Adds the calls that have ended on all ranks since the last look.
-  void add(std::span<const Job> jobs);
-  const OfJob& of(const Job& job) const;
+  void add(std::span<const TracedComm> comms);
+  const OfComm& of(const TracedComm& comm) const;
 
  private:
-  std::map<std::uint64_t, OfJob> jobs_;  // by communicator
+  std::map<std::uint64_t, OfComm> comms_;  // by communicator
 };
 
 // "world", or "#1" for the second communicator without a name of its own.
-std::vector<std::string> labels_of(std::span<const Job> jobs);
+std::vector<std::string> labels_of(std::span<const TracedComm> comms);
 
 // All metrics, each with HELP and TYPE.
-std::string metrics_text(std::span<const Job> jobs, const LateSums& late);
+std::string metrics_text(std::span<const TracedComm> comms, const LateSums& late);
 // What scrapers may rely on: the text's content type.
 inline constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 

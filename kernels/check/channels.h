@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/check/job.h"
+#include "kernels/check/call_spec.h"
 #include "kernels/primitives.h"
 
 namespace rondo::check {

@@ -29,11 +29,11 @@ void LinksChecker::start() {
     }
   }
   witness_.clocks = Clocks(static_cast<int>(threads_.size()));
-  for (int number = 0; number < static_cast<int>(jobs_.size()); ++number) {
-    expected_.emplace_back(pool_, jobs_[number], number);
+  for (int number = 0; number < static_cast<int>(specs_.size()); ++number) {
+    expected_.emplace_back(pool_, specs_[number], number);
     users_.emplace_back();
     for (int r = 0; r < options_.ranks; ++r)
-      users_[number].emplace_back(witness_, pool_, jobs_[number], number, r);
+      users_[number].emplace_back(witness_, pool_, specs_[number], number, r);
   }
 }
 

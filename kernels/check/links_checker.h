@@ -2,14 +2,14 @@
 // LinksChecker: runs algorithms over connections on expressions.
 //
 // Proves for the added calls, run one after another: every output element is the expression that
-// its Job requires, nothing else is changed, every message is received whole by the verb that it
-// was sent for, no slot overflows, algorithms that a rank runs at once make no unordered accesses
-// to the same memory, and there is no deadlock. A connection is a FIFO with `slots` slots. A verb
-// that receives and sends needs the data and the free slot at once, as executors do that move from
-// slot to slot.
+// its CallSpec requires, nothing else is changed, every message is received whole by the verb that
+// it was sent for, no slot overflows, algorithms that a rank runs at once make no unordered
+// accesses to the same memory, and there is no deadlock. A connection is a FIFO with `slots` slots.
+// A verb that receives and sends needs the data and the free slot at once, as executors do that
+// move from slot to slot.
 //
 //   LinksChecker checker(pool, {.ranks = n, .slots = 2, .slot_elements = 8});
-//   checker.call(job, [&](auto& c) { tree_all_reduce(c, rounds); });
+//   checker.call(spec, [&](auto& c) { tree_all_reduce(c, rounds); });
 //   EXPECT_EQ(checker.run().finding, "");
 #pragma once
 
@@ -18,8 +18,8 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/check/call_spec.h"
 #include "kernels/check/channels.h"
-#include "kernels/check/job.h"
 #include "kernels/check/schedule.h"
 
 namespace rondo::check {
@@ -39,9 +39,9 @@ class LinksChecker {
 
   // One call of all ranks.
   template <class Algorithm>
-  void call(const Job& job, Algorithm&& text) {
-    const int number = static_cast<int>(jobs_.size());
-    jobs_.push_back(job);
+  void call(const CallSpec& spec, Algorithm&& text) {
+    const int number = static_cast<int>(specs_.size());
+    specs_.push_back(spec);
     for (LinksProgram& program : programs_) {
       program.add({LinksOp::Kind::kEnter, nullptr, {}, {}, 0, {}, number});
       text(program);
@@ -75,7 +75,7 @@ class LinksChecker {
   LinksOptions options_;
   Witness witness_;
   std::vector<LinksProgram> programs_;
-  std::vector<Job> jobs_;
+  std::vector<CallSpec> specs_;
   std::vector<std::vector<UserBuffers>> users_;  // by call and rank
   std::vector<Expectation> expected_;
   std::vector<Thread> threads_;

@@ -44,13 +44,14 @@ HostMap PeerMemoryChecker::map_of(const Rank& rank) const {
           first_.data(), by_host_.data()};
 }
 
-int PeerMemoryChecker::add_call(const Job& job, const std::vector<std::uint32_t>& exposures,
+int PeerMemoryChecker::add_call(const CallSpec& spec, const std::vector<std::uint32_t>& exposures,
                                 bool scaled) {
   const int number = static_cast<int>(calls_.size());
   Call& call = calls_.emplace_back(
-      Call{job, exposures, scaled, {}, {}, Expectation(pool_, job, number), {}});
+      Call{spec, exposures, scaled, {}, {}, Expectation(pool_, spec, number), {}});
   call.steps.resize(options_.hosts.size());
-  for (int r = 0; r < options_.ranks; ++r) call.users.emplace_back(witness_, pool_, job, number, r);
+  for (int r = 0; r < options_.ranks; ++r)
+    call.users.emplace_back(witness_, pool_, spec, number, r);
   call.announced =
       TrackedMemory(witness_, fmt::format("the announcements of call {}", number), options_.ranks);
   return number;
@@ -88,7 +89,7 @@ std::uint64_t PeerMemoryChecker::needed_step(int r, const Op& op) const {
     case Op::Verb::kLeave:
       // The same rule as StagedMemory::release().
       if (rank.call->exposures[r] == 0) return 0;
-      return is_rooted(rank.call->job.collective) ? rank.steps.size() : rank.last_look;
+      return is_rooted(rank.call->spec.collective) ? rank.steps.size() : rank.last_look;
     default:
       return 0;
   }
@@ -327,7 +328,7 @@ void PeerMemoryChecker::leave_call(int r) {
     return witness_.verdict.report(
         fmt::format("rank {} has published {} times in a call in which another did {} times", r,
                     steps, others));
-  if (call.job.collective == Collective::kBarrier)
+  if (call.spec.collective == Collective::kBarrier)
     for (const int peer : view(r)) call.announced.read(peer, r);
   call.users[r].finish(call.expected.output(r), r);
 }

@@ -2,13 +2,13 @@
 // PeerMemoryChecker: runs PeerMemory algorithms of all ranks of a host on expressions.
 //
 // Proves for the added calls, run one after another on one communicator: every output element is
-// the expression that its Job requires; nothing else is changed; all accesses to a staging slot, an
-// exposed buffer or a user's buffer are ordered; no slot overflows; there is no deadlock; no rank
-// touches another rank's buffers after that rank's call has returned. Ranks may expose different
-// buffers.
+// the expression that its CallSpec requires; nothing else is changed; all accesses to a staging
+// slot, an exposed buffer or a user's buffer are ordered; no slot overflows; there is no deadlock;
+// no rank touches another rank's buffers after that rank's call has returned. Ranks may expose
+// different buffers.
 //
 //   PeerMemoryChecker checker(pool, {.ranks = n, .slot_elements = 8});
-//   checker.call(job, exposures, [&](auto& p) { one_shot_all_reduce(p, rounds); });
+//   checker.call(spec, exposures, [&](auto& p) { one_shot_all_reduce(p, rounds); });
 //   EXPECT_EQ(checker.run().finding, "");
 //
 // With several hosts, ranks share memory only inside their host, and hierarchical algorithms send
@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "kernels/algorithms/hierarchical.h"
+#include "kernels/check/call_spec.h"
 #include "kernels/check/channels.h"
-#include "kernels/check/job.h"
 #include "kernels/check/schedule.h"
 #include "kernels/primitives.h"
 #include "transport/connection.h"
@@ -182,16 +182,16 @@ class PeerMemoryChecker {
   // One call of all ranks. exposures[r]: kExposesInput | kExposesOutput. scaled: PreMulSum; its
   // inputs are never exposed, and each rank's operand lies in its own slot.
   template <class Algorithm>
-  void call(const Job& job, const std::vector<std::uint32_t>& exposures, Algorithm&& text,
+  void call(const CallSpec& spec, const std::vector<std::uint32_t>& exposures, Algorithm&& text,
             bool scaled = false) {
-    record(job, exposures, scaled, [&](Rank& rank) { text(rank.program); });
+    record(spec, exposures, scaled, [&](Rank& rank) { text(rank.program); });
   }
 
   // The same for hierarchical algorithms: text(host, cross, map).
   template <class Algorithm>
-  void call_across(const Job& job, const std::vector<std::uint32_t>& exposures, Algorithm&& text,
-                   bool scaled = false) {
-    record(job, exposures, scaled, [&](Rank& rank) {
+  void call_across(const CallSpec& spec, const std::vector<std::uint32_t>& exposures,
+                   Algorithm&& text, bool scaled = false) {
+    record(spec, exposures, scaled, [&](Rank& rank) {
       const HostMap map = map_of(rank);
       CrossProgram cross(rank.program, map);
       text(rank.program, cross, map);
@@ -202,7 +202,7 @@ class PeerMemoryChecker {
 
  private:
   struct Call {
-    Job job;
+    CallSpec spec;
     std::vector<std::uint32_t> exposures;
     bool scaled;
     std::vector<UserBuffers> users;
@@ -227,15 +227,16 @@ class PeerMemoryChecker {
   using Op = PeerMemoryOp;
 
   template <class Add>
-  void record(const Job& job, const std::vector<std::uint32_t>& exposures, bool scaled, Add&& add) {
-    const auto number = static_cast<std::int16_t>(add_call(job, exposures, scaled));
+  void record(const CallSpec& spec, const std::vector<std::uint32_t>& exposures, bool scaled,
+              Add&& add) {
+    const auto number = static_cast<std::int16_t>(add_call(spec, exposures, scaled));
     for (Rank& rank : ranks_) {
       rank.program.add({PeerMemoryOp::Verb::kEnter, number});
       add(rank);
       rank.program.add({PeerMemoryOp::Verb::kReturn, number});
     }
   }
-  int add_call(const Job& job, const std::vector<std::uint32_t>& exposures, bool scaled);
+  int add_call(const CallSpec& spec, const std::vector<std::uint32_t>& exposures, bool scaled);
   HostMap map_of(const Rank& rank) const;
   // The ranks that share memory with rank r, including itself.
   const std::vector<int>& view(int r) const { return options_.hosts[ranks_[r].host]; }

@@ -144,7 +144,7 @@ std::string describe(const AlgorithmRow& row, const Case& what) {
       what.seed ? fmt::format("{}", *what.seed) : "none");
 }
 
-Job job_of(const AlgorithmRow& row, const Case& what, int root) {
+CallSpec spec_of(const AlgorithmRow& row, const Case& what, int root) {
   return {row.collective, what.ranks, root, what.count, what.in_place, order_of(row, what, root)};
 }
 
@@ -158,20 +158,20 @@ std::uint64_t slot_elements(const AlgorithmRow& row, const Case& what) {
 
 bool add_call(PeerMemoryChecker& checker, const AlgorithmRow& row, const Case& what, int root) {
   const Rounds rounds = rounds_of(what);
-  const Job job = job_of(row, what, root);
+  const CallSpec spec = spec_of(row, what, root);
   bool known = true;
   if (row.verbs == Verbs::kViews) {
     const auto run = [&](auto& host, auto& cross, const HostMap& map) {
       ViewsAlgorithm text{host, cross, map, root, rounds, link_elements(what)};
       known &= run_algorithm(text, row.algorithm, row.collective);
     };
-    checker.call_across(job, exposures_of(what), run, what.scaled);
+    checker.call_across(spec, exposures_of(what), run, what.scaled);
   } else {
     const auto run = [&](auto& memory) {
       MemoryAlgorithm text{memory, root, rounds};
       known &= run_algorithm(text, row.algorithm, row.collective);
     };
-    checker.call(job, exposures_of(what), run, what.scaled);
+    checker.call(spec, exposures_of(what), run, what.scaled);
   }
   return known;
 }
@@ -185,7 +185,7 @@ bool add_call(LinksChecker& checker, const AlgorithmRow& row, const Case& what, 
         position_of(what, links.rank()), what.ranks, {what.ring.empty() ? nullptr : order.data()}};
     known &= run_links<kWhere>(links, ring, root, rounds_of(what), row.algorithm, row.collective);
   };
-  checker.call(job_of(row, what, root), [&](LinksProgram& links) {
+  checker.call(spec_of(row, what, root), [&](LinksProgram& links) {
     if (row.where == Where::kGpu) return run_where.template operator()<Where::kGpu>(links);
     run_where.template operator()<Where::kHost>(links);
   });

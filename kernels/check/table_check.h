@@ -42,7 +42,7 @@ std::string describe(const AlgorithmRow& row, const Case& what);
 Verdict check_row(Expressions& pool, const AlgorithmRow& row, const Case& what);
 
 // The parts of check_row(), for runs that mix calls of several rows on one communicator.
-Job job_of(const AlgorithmRow& row, const Case& what, int root);
+CallSpec spec_of(const AlgorithmRow& row, const Case& what, int root);
 std::uint64_t slot_elements(const AlgorithmRow& row, const Case& what);
 // False if the row has no algorithm.
 bool add_call(PeerMemoryChecker& checker, const AlgorithmRow& row, const Case& what, int root);

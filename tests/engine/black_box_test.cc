@@ -68,7 +68,7 @@ TEST_P(BlackBoxOf, NamesTheLateRankAndThoseThatWaitedForIt) {
     std::string text;
     const auto hangs = [&] {
       const auto traces = trace::traces_of_process(ranks.pid(1));
-      text = traces.ok() ? trace::summary_of(trace::jobs_of(*traces)[0]) : traces.error().text;
+      text = traces.ok() ? trace::summary_of(trace::comms_of(*traces)[0]) : traces.error().text;
       return text.find(open) != std::string::npos;
     };
     EXPECT_TRUE(poll_until(hangs, seconds_from_now(30))) << text;
@@ -90,7 +90,7 @@ TEST_P(BlackBoxOf, NamesTheLateRankAndThoseThatWaitedForIt) {
       EXPECT_GT(last.waits, 0);
       EXPECT_EQ(last.longest_wait_for, 2);
     }
-    const auto skews = trace::skews_of(trace::jobs_of(*traces)[0]);
+    const auto skews = trace::skews_of(trace::comms_of(*traces)[0]);
     EXPECT_EQ(skews.back().sequence, 21u);
     EXPECT_EQ(skews.back().late_rank, 2);
     EXPECT_GE(skews.back().moving_ns, 0);

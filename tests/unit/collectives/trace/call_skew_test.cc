@@ -14,9 +14,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(CallSkew, SplitsLatenessAndMovement) {
-  const std::vector<Job> jobs = jobs_of(test::sample_traces());
-  ASSERT_EQ(jobs.size(), 1u);
-  const std::vector<CallSkew> skews = skews_of(jobs[0]);
+  const std::vector<TracedComm> comms = comms_of(test::sample_traces());
+  ASSERT_EQ(comms.size(), 1u);
+  const std::vector<CallSkew> skews = skews_of(comms[0]);
   ASSERT_EQ(skews.size(), 3u);
   EXPECT_EQ(skews[0].late_ns, 0);
   EXPECT_EQ(text_of(skews[1]),
@@ -35,12 +35,12 @@ TEST(CallSkew, AnEarlyRankMakesNoOtherRankLate) {
   }
   traces.push_back(traces[2]);
   traces.back().rank = 3;
-  const std::vector<CallSkew> skews = skews_of(jobs_of(traces)[0]);
+  const std::vector<CallSkew> skews = skews_of(comms_of(traces)[0]);
   EXPECT_EQ(skews[0].late_ns, 0);
 }
 
 TEST(CallSkew, SummaryNamesTheHangTheLateRankAndEachRank) {
-  const std::string text = summary_of(jobs_of(test::sample_traces())[0]);
+  const std::string text = summary_of(comms_of(test::sample_traces())[0]);
   EXPECT_THAT(text,
               HasSubstr("communicator 1f2e3d4c5b6a7988 weights: 3 ranks, 3 here, calls 1 to 3"));
   EXPECT_THAT(text,
@@ -54,7 +54,7 @@ TEST(CallSkew, NamesDifferentCalls) {
   std::vector<RankTrace> traces = test::sample_traces();
   traces[2].calls[2].call.collective = Collective::kBroadcast;
   traces[2].calls[2].call.root = 0;
-  const std::string text = summary_of(jobs_of(traces)[0]);
+  const std::string text = summary_of(comms_of(traces)[0]);
   EXPECT_THAT(text, HasSubstr("rank 0 made AllReduce(count 1024, float32, sum), rank 2 made "
                               "Broadcast(count 1024, float32, root 0)"));
 }
@@ -68,10 +68,10 @@ TEST(Jobs, AreSortedBySizeAndTakeTheNewestTraceOfARank) {
   small.communicator = 5;
   small.size = 2;
   traces.insert(traces.begin(), small);
-  const std::vector<Job> jobs = jobs_of(traces);
-  ASSERT_EQ(jobs.size(), 2u);
-  EXPECT_EQ(jobs[0].first().size, 3);
-  EXPECT_EQ(jobs[0].first().calls.size(), 3u);
+  const std::vector<TracedComm> comms = comms_of(traces);
+  ASSERT_EQ(comms.size(), 2u);
+  EXPECT_EQ(comms[0].first().size, 3);
+  EXPECT_EQ(comms[0].first().calls.size(), 3u);
 }
 
 }  // namespace

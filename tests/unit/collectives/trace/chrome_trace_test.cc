@@ -14,8 +14,8 @@ namespace rondo::trace {
 namespace {
 
 TEST(ChromeTrace, DrawsArrowsFromTheLateRankToThoseThatWaited) {
-  const std::vector<Job> jobs = jobs_of(test::sample_traces());
-  const Json document = Json::parse(chrome_trace(jobs).text(0));
+  const std::vector<TracedComm> comms = comms_of(test::sample_traces());
+  const Json document = Json::parse(chrome_trace(comms).text(0));
   std::map<std::string, int> kinds;
   std::set<std::string> names;
   std::map<double, std::set<double>> arrows;  // from rank to ranks

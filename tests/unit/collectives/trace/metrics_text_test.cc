@@ -51,7 +51,7 @@ std::map<std::string, double> parsed(const std::string& text) {
   return samples;
 }
 
-std::vector<Job> sample_jobs() {
+std::vector<TracedComm> sample_comms() {
   std::vector<RankTrace> traces = test::sample_traces();
   for (RankTrace& rank : traces) {
     rank.totals.push_back(
@@ -63,14 +63,14 @@ std::vector<Job> sample_jobs() {
   traces[0].rails = {{"mlx5_0:1", 700, 800, 2'000'000'000}, {"mlx5_1:1", 70, 80, 0}};
   traces[0].own_bytes = 5000;
   traces[1].device_bytes = 6000;
-  return jobs_of(traces);
+  return comms_of(traces);
 }
 
 TEST(Metrics, AreThoseOfTheBlackBoxes) {
-  const std::vector<Job> jobs = sample_jobs();
+  const std::vector<TracedComm> comms = sample_comms();
   LateSums late;
-  late.add(jobs);
-  auto samples = parsed(metrics_text(jobs, late));
+  late.add(comms);
+  auto samples = parsed(metrics_text(comms, late));
   const auto of = [&](const std::string& name) {
     EXPECT_TRUE(samples.contains(name)) << name;
     return samples[name];
@@ -100,11 +100,11 @@ TEST(Metrics, AreThoseOfTheBlackBoxes) {
 }
 
 TEST(Metrics, CountACallOnce) {
-  const std::vector<Job> jobs = sample_jobs();
+  const std::vector<TracedComm> comms = sample_comms();
   LateSums late;
-  late.add(jobs);
-  late.add(jobs);
-  EXPECT_EQ(late.of(jobs[0]).calls, 2u);
+  late.add(comms);
+  late.add(comms);
+  EXPECT_EQ(late.of(comms[0]).calls, 2u);
 }
 
 TEST(Metrics, LabelsAreUnique) {
@@ -114,10 +114,10 @@ TEST(Metrics, LabelsAreUnique) {
     traces.back().communicator = id;
     traces.back().name = id < 3 ? "a\"b\\c" : "";
   }
-  const std::vector<Job> jobs = jobs_of(traces);
-  EXPECT_EQ(labels_of(jobs), (std::vector<std::string>{"a\"b\\c", "a\"b\\c#1", "#0", "#1"}));
-  EXPECT_THAT(metrics_text(jobs, {}), HasSubstr(R"({communicator="a\"b\\c#1",rank="0"})"));
-  parsed(metrics_text(jobs, {}));
+  const std::vector<TracedComm> comms = comms_of(traces);
+  EXPECT_EQ(labels_of(comms), (std::vector<std::string>{"a\"b\\c", "a\"b\\c#1", "#0", "#1"}));
+  EXPECT_THAT(metrics_text(comms, {}), HasSubstr(R"({communicator="a\"b\\c#1",rank="0"})"));
+  parsed(metrics_text(comms, {}));
 }
 
 TEST(Metrics, AnswerOnlyTheirPath) {

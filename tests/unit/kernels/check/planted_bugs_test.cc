@@ -22,19 +22,21 @@ constexpr int kRanks = 4;
 constexpr Rounds kRounds{25, 3, 1};
 constexpr std::uint32_t kAll = kExposesInput | kExposesOutput;
 
-Job all_reduce(int ranks = kRanks) {
+CallSpec all_reduce(int ranks = kRanks) {
   return {Collective::kAllReduce, ranks, 0, kRounds.count, false, tree_order(ranks)};
 }
-Job broadcast(int root) { return {Collective::kBroadcast, kRanks, root, kRounds.count, false, {}}; }
+CallSpec broadcast(int root) {
+  return {Collective::kBroadcast, kRanks, root, kRounds.count, false, {}};
+}
 
 // Runs an algorithm twice, one call after the other; all ranks expose the same buffers.
 template <class Algorithm>
-std::string find_in(const Job& job, std::uint32_t exposure, Algorithm&& text,
+std::string find_in(const CallSpec& spec, std::uint32_t exposure, Algorithm&& text,
                     std::uint64_t slot_elements = kRounds.per_round) {
   Expressions pool;
-  PeerMemoryChecker checker(pool, {.ranks = job.ranks, .slot_elements = slot_elements});
+  PeerMemoryChecker checker(pool, {.ranks = spec.ranks, .slot_elements = slot_elements});
   for (int k = 0; k < 2; ++k)
-    checker.call(job, std::vector<std::uint32_t>(job.ranks, exposure), text);
+    checker.call(spec, std::vector<std::uint32_t>(spec.ranks, exposure), text);
   return checker.run().finding;
 }
 
@@ -214,9 +216,9 @@ TEST(PlantedBugs, TheWrongRoot) {
 }
 
 TEST(PlantedBugs, AnotherOrderThanTheTables) {
-  Job job = all_reduce();
-  job.reduced = ring_order({0, 1, 2, 3}, [](std::uint64_t) { return 0; });
-  EXPECT_THAT(find_in(job, 0, [](auto& p) { two_shot_all_reduce(p, kRounds); }),
+  CallSpec spec = all_reduce();
+  spec.reduced = ring_order({0, 1, 2, 3}, [](std::uint64_t) { return 0; });
+  EXPECT_THAT(find_in(spec, 0, [](auto& p) { two_shot_all_reduce(p, kRounds); }),
               HasSubstr("is finish((r0[0] + r1[0]) + (r2[0] + r3[0])) and should be "
                         "finish(((r0[0] + r1[0]) + r2[0]) + r3[0])"));
 }
@@ -228,27 +230,27 @@ TEST(PlantedBugs, ABarrierThatDoesNotWaitForTheLastRank) {
       if (r != p.rank()) p.wait(r);
     p.release();
   };
-  const Job job{Collective::kBarrier, kRanks, 0, 0, false, {}};
-  EXPECT_THAT(find_in(job, 0, text), HasSubstr("element 3 of the announcements of call 0"));
+  const CallSpec spec{Collective::kBarrier, kRanks, 0, 0, false, {}};
+  EXPECT_THAT(find_in(spec, 0, text), HasSubstr("element 3 of the announcements of call 0"));
 }
 
 // Runs an algorithm over connections.
 
 template <class Algorithm>
-std::string find_in_links(const Job& job, int slots, Algorithm&& text) {
+std::string find_in_links(const CallSpec& spec, int slots, Algorithm&& text) {
   Expressions pool;
   LinksChecker checker(pool,
-                       {.ranks = job.ranks, .slots = slots, .slot_elements = kRounds.per_round});
-  for (int k = 0; k < 2; ++k) checker.call(job, text);
+                       {.ranks = spec.ranks, .slots = slots, .slot_elements = kRounds.per_round});
+  for (int k = 0; k < 2; ++k) checker.call(spec, text);
   return checker.run().finding;
 }
 
 Chunk chunk(std::uint64_t round) { return chunk_of(kRounds[round], 0, kRounds.per_round); }
 
-Job tree_job(int ranks) {
-  Job job = all_reduce(ranks);
-  job.reduced = double_tree_order(ranks, -1, [](std::uint64_t) { return 0; });
-  return job;
+CallSpec tree_spec(int ranks) {
+  CallSpec spec = all_reduce(ranks);
+  spec.reduced = double_tree_order(ranks, -1, [](std::uint64_t) { return 0; });
+  return spec;
 }
 
 template <bool kAtOnce>
@@ -271,14 +273,14 @@ void single_tree(LinksProgram& c) {
 }
 
 TEST(PlantedBugs, ATreeAllUpThenAllDownDeadlocksWithMoreRoundsThanSlots) {
-  EXPECT_EQ(find_in_links(tree_job(3), 1, single_tree<true>), "");
-  EXPECT_EQ(find_in_links(tree_job(7), 4, single_tree<true>), "");
-  EXPECT_THAT(find_in_links(tree_job(3), 4, single_tree<false>),
+  EXPECT_EQ(find_in_links(tree_spec(3), 1, single_tree<true>), "");
+  EXPECT_EQ(find_in_links(tree_spec(7), 4, single_tree<true>), "");
+  EXPECT_THAT(find_in_links(tree_spec(3), 4, single_tree<false>),
               AllOf(HasSubstr("deadlock"),
                     HasSubstr("rank 1 waits in recv_reduce_copy_send for a free slot to"),
                     HasSubstr("rank 0 waits in recv_reduce_send for a free slot to")));
   // With as many slots as rounds it does not deadlock.
-  EXPECT_EQ(find_in_links(tree_job(3), 32, single_tree<false>), "");
+  EXPECT_EQ(find_in_links(tree_spec(3), 32, single_tree<false>), "");
 }
 
 // A chain that reduces towards the last rank, with a switch for each possible bug.
@@ -309,38 +311,38 @@ auto broken_chain(ChainBugs is) {
   };
 }
 
-Job chain_job() {
+CallSpec chain_spec() {
   return {Collective::kReduce, kRanks, kRanks - 1,
           kRounds.count,       false,  ring_order({0, 1, 2, 3}, [](std::uint64_t) { return 0; })};
 }
 
 TEST(PlantedBugs, ChainsThatAreRight) {
-  EXPECT_EQ(find_in_links(chain_job(), 1, broken_chain({})), "");
+  EXPECT_EQ(find_in_links(chain_spec(), 1, broken_chain({})), "");
 }
 
 TEST(PlantedBugs, OperandsTheWrongWayRound) {
-  EXPECT_THAT(find_in_links(chain_job(), 1, broken_chain({.own_first = true})),
+  EXPECT_THAT(find_in_links(chain_spec(), 1, broken_chain({.own_first = true})),
               HasSubstr("is finish(r3[0] + ((r0[0] + r1[0]) + r2[0])) and should be "
                         "finish(((r0[0] + r1[0]) + r2[0]) + r3[0])"));
 }
 
 TEST(PlantedBugs, AResultThatIsNotFinished) {
-  EXPECT_THAT(find_in_links(chain_job(), 1, broken_chain({.finished = false})),
+  EXPECT_THAT(find_in_links(chain_spec(), 1, broken_chain({.finished = false})),
               HasSubstr("is (((r0[0] + r1[0]) + r2[0]) + r3[0]) and should be finish("));
 }
 
 TEST(PlantedBugs, AMessageThatIsShorterThanExpected) {
   EXPECT_THAT(
-      find_in_links(chain_job(), 1, broken_chain({.sent_too_few = 1})),
+      find_in_links(chain_spec(), 1, broken_chain({.sent_too_few = 1})),
       HasSubstr("rank 1 expects 3 elements of call 0 in recv_reduce_send, and rank 0 sent 2"));
 }
 
 TEST(PlantedBugs, AMessageThatNobodyReceives) {
-  EXPECT_NE(find_in_links(chain_job(), 64, broken_chain({.all_received = false})), "");
+  EXPECT_NE(find_in_links(chain_spec(), 64, broken_chain({.all_received = false})), "");
 }
 
 TEST(PlantedBugs, AChunkThatDoesNotFitTheSlot) {
-  EXPECT_THAT(find_in_links(chain_job(), 1,
+  EXPECT_THAT(find_in_links(chain_spec(), 1,
                             [](LinksProgram& c) {
                               auto port = c.between({c.rank() - 1}, {c.rank() + 1}, 0);
                               port.send({0, 0, kRounds.per_round + 1});
@@ -372,9 +374,9 @@ TEST(PlantedBugs, RolesThatTouchTheSameMemory) {
     };
     c.roles(send, receive);
   };
-  Job job{Collective::kAllReduce, 2, 0, kRounds.count, true, tree_order(2)};
-  EXPECT_THAT(find_in_links(job, 2, text), AllOf(HasSubstr("(role 1)"), HasSubstr("(role 2)"),
-                                                 HasSubstr("no signal orders it")));
+  CallSpec spec{Collective::kAllReduce, 2, 0, kRounds.count, true, tree_order(2)};
+  EXPECT_THAT(find_in_links(spec, 2, text), AllOf(HasSubstr("(role 1)"), HasSubstr("(role 2)"),
+                                                  HasSubstr("no signal orders it")));
 }
 
 TEST(PlantedBugs, RolesThatShareAConnection) {
@@ -388,8 +390,8 @@ TEST(PlantedBugs, RolesThatShareAConnection) {
     };
     c.roles(half(0), half(1));
   };
-  const Job job{Collective::kAllReduce, 2, 0, 2, false, tree_order(2)};
-  EXPECT_THAT(find_in_links(job, 2, text), HasSubstr("of the ends of connection 0 from rank"));
+  const CallSpec spec{Collective::kAllReduce, 2, 0, 2, false, tree_order(2)};
+  EXPECT_THAT(find_in_links(spec, 2, text), HasSubstr("of the ends of connection 0 from rank"));
 }
 
 }  // namespace

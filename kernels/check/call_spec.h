@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Job: one collective call for the checker: the sizes of the buffers, and the required value of
-// every output element.
+// CallSpec: one collective call for the checker: the sizes of the buffers, and the required value
+// of every output element.
 //
 // Counts are elements; `count` is the count that the caller of the C API passes (a rank's block if
 // the collective has blocks). The order of a reduction is a function of the element, because
@@ -39,7 +39,7 @@ Reduced double_tree_order(int ranks, int root, const std::function<int(std::uint
 Reduced rerooted_tree_order(int ranks, int root, const std::function<int(std::uint64_t)>& tree,
                             const std::vector<int>& order = {});
 
-struct Job {
+struct CallSpec {
   Collective collective = Collective::kAllReduce;
   int ranks = 1;
   int root = 0;
@@ -55,7 +55,7 @@ struct Job {
 // they overlap as the API defines for the collective.
 class UserBuffers {
  public:
-  UserBuffers(Witness& witness, Expressions& pool, const Job& job, int call, int rank);
+  UserBuffers(Witness& witness, Expressions& pool, const CallSpec& spec, int call, int rank);
 
   // Accesses by `thread`, which may belong to another rank. A position out of bounds is reported.
   Expr read_input(std::uint64_t at, int thread);
@@ -86,12 +86,12 @@ class UserBuffers {
 // The required outputs of one call.
 class Expectation {
  public:
-  Expectation(Expressions& pool, const Job& job, int call);
+  Expectation(Expressions& pool, const CallSpec& spec, int call);
   std::vector<Expr> output(int rank) const;
 
  private:
   Expressions* pool_;
-  Job job_;
+  CallSpec spec_;
   int call_;
   std::vector<Expr> whole_;  // the finished reductions, by input element
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/check/job.h"
+#include "kernels/check/call_spec.h"
 
 #include <fmt/format.h>
 
@@ -98,7 +98,7 @@ Reduced rerooted_tree_order(int ranks, int root, const std::function<int(std::ui
   };
 }
 
-std::uint64_t Job::input_size(int rank) const {
+std::uint64_t CallSpec::input_size(int rank) const {
   switch (collective) {
     case Collective::kBroadcast:
       return rank == root ? count : 0;
@@ -114,7 +114,7 @@ std::uint64_t Job::input_size(int rank) const {
   }
 }
 
-std::uint64_t Job::output_size(int rank) const {
+std::uint64_t CallSpec::output_size(int rank) const {
   switch (collective) {
     case Collective::kReduce:
       return rank == root ? count : 0;
@@ -130,19 +130,20 @@ std::uint64_t Job::output_size(int rank) const {
   }
 }
 
-UserBuffers::UserBuffers(Witness& witness, Expressions& pool, const Job& job, int call, int rank)
+UserBuffers::UserBuffers(Witness& witness, Expressions& pool, const CallSpec& spec, int call,
+                         int rank)
     : witness_(&witness), pool_(&pool), owner_(fmt::format("rank {}, call {}", rank, call)) {
-  input_size_ = job.input_size(rank);
-  output_size_ = job.output_size(rank);
+  input_size_ = spec.input_size(rank);
+  output_size_ = spec.output_size(rank);
   input_begin_ = output_begin_ = kGuard;
   std::uint64_t size = std::max(input_size_, output_size_);
-  if (!job.in_place || input_size_ == 0 || output_size_ == 0) {
+  if (!spec.in_place || input_size_ == 0 || output_size_ == 0) {
     output_begin_ = input_begin_ + input_size_ + kGuard;
     size = input_size_ + kGuard + output_size_;
   } else if (input_size_ > output_size_) {  // reduce-scatter, scatter: this rank's block
-    output_begin_ += rank * job.count;
+    output_begin_ += rank * spec.count;
   } else if (input_size_ < output_size_) {  // all-gather, gather
-    input_begin_ += rank * job.count;
+    input_begin_ += rank * spec.count;
   }
   memory_ = TrackedMemory(witness, fmt::format("the buffers of {}", owner_), size + 2 * kGuard);
   before_.resize(memory_.size());
@@ -191,38 +192,38 @@ void UserBuffers::finish(const std::vector<Expr>& expected, int thread) {
   }
 }
 
-Expectation::Expectation(Expressions& pool, const Job& job, int call)
-    : pool_(&pool), job_(job), call_(call) {
-  if (!reduces(job.collective)) return;
+Expectation::Expectation(Expressions& pool, const CallSpec& spec, int call)
+    : pool_(&pool), spec_(spec), call_(call) {
+  if (!reduces(spec.collective)) return;
   const std::uint64_t elements =
-      job.collective == Collective::kReduceScatter ? job.count * job.ranks : job.count;
+      spec.collective == Collective::kReduceScatter ? spec.count * spec.ranks : spec.count;
   for (std::uint64_t e = 0; e < elements; ++e)
-    whole_.push_back(pool.finish(job.reduced(pool, call, e)));
+    whole_.push_back(pool.finish(spec.reduced(pool, call, e)));
 }
 
 std::vector<Expr> Expectation::output(int rank) const {
-  std::vector<Expr> expected(job_.output_size(rank));
+  std::vector<Expr> expected(spec_.output_size(rank));
   for (std::uint64_t i = 0; i < expected.size(); ++i) {
-    const int block = static_cast<int>(i / job_.count);
-    switch (job_.collective) {
+    const int block = static_cast<int>(i / spec_.count);
+    switch (spec_.collective) {
       case Collective::kAllReduce:
       case Collective::kReduce:
         expected[i] = whole_[i];
         break;
       case Collective::kReduceScatter:
-        expected[i] = whole_[rank * job_.count + i];
+        expected[i] = whole_[rank * spec_.count + i];
         break;
       case Collective::kBroadcast:
-        expected[i] = pool_->input(call_, job_.root, i);
+        expected[i] = pool_->input(call_, spec_.root, i);
         break;
       case Collective::kScatter:
-        expected[i] = pool_->input(call_, job_.root, rank * job_.count + i);
+        expected[i] = pool_->input(call_, spec_.root, rank * spec_.count + i);
         break;
       case Collective::kAllToAll:
-        expected[i] = pool_->input(call_, block, rank * job_.count + i % job_.count);
+        expected[i] = pool_->input(call_, block, rank * spec_.count + i % spec_.count);
         break;
       default:  // all-gather, gather
-        expected[i] = pool_->input(call_, block, i % job_.count);
+        expected[i] = pool_->input(call_, block, i % spec_.count);
     }
   }
   return expected;

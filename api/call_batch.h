@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Job: calls that run together, sorted by communicator.
+// CallBatch: calls that run together, sorted by communicator.
 //
 // Guarantees: clear() releases the communicators and the turns in their queues but keeps the
-// memory. Refilling a job with no more calls than before allocates nothing (Job::of_thread()).
+// memory. Refilling a batch with no more calls than before allocates nothing
+// (CallBatch::of_thread()).
 #pragma once
 
 #include <memory>
@@ -14,49 +15,49 @@
 
 namespace rondo::api {
 
-// One communicator's share of a job.
+// One communicator's share of a batch.
 struct Share {
   CommPin comm;
-  Turn turn;  // empty until the job is in the communicator's queue
+  Turn turn;  // empty until the batch is in the communicator's queue
   std::vector<Call> calls;
   std::vector<std::shared_ptr<const profiler::CallEvent>> events;  // to which calls point
 
   void add(const Request& request);
 };
 
-class Job {
+class CallBatch {
  public:
-  Job() = default;
-  Job(Job&& other) noexcept
+  CallBatch() = default;
+  CallBatch(CallBatch&& other) noexcept
       : works(std::move(other.works)),
         shares_(std::move(other.shares_)),
         used_(std::exchange(other.used_, 0)) {}
-  Job& operator=(Job&&) = delete;
-  // The calling thread's reusable job. For calls that are complete when the API function returns.
-  static Job& of_thread();
+  CallBatch& operator=(CallBatch&&) = delete;
+  // The calling thread's reusable batch. For calls that are complete when the API function returns.
+  static CallBatch& of_thread();
 
   std::span<Share> shares() { return {shares_.data(), used_}; }
   std::span<const Share> shares() const { return {shares_.data(), used_}; }
   Share& add_share(CommPin&& comm);
   void clear();
 
-  std::vector<Communicator::Work> works;  // passed to the engine while the job runs
+  std::vector<Communicator::Work> works;  // passed to the engine while the batch runs
 
  private:
   std::vector<Share> shares_;  // only the first used_ are valid
   std::size_t used_ = 0;
 };
 
-// Clears the job at the end of a scope.
-class ClearedJob {
+// Clears the batch at the end of a scope.
+class ClearedBatch {
  public:
-  explicit ClearedJob(Job& job) : job_(job) {}
-  ~ClearedJob() { job_.clear(); }
-  ClearedJob(const ClearedJob&) = delete;
-  ClearedJob& operator=(const ClearedJob&) = delete;
+  explicit ClearedBatch(CallBatch& batch) : batch_(batch) {}
+  ~ClearedBatch() { batch_.clear(); }
+  ClearedBatch(const ClearedBatch&) = delete;
+  ClearedBatch& operator=(const ClearedBatch&) = delete;
 
  private:
-  Job& job_;
+  CallBatch& batch_;
 };
 
 }  // namespace rondo::api

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "api/job.h"
+#include "api/call_batch.h"
 
 #include <utility>
 
@@ -16,19 +16,19 @@ void Share::add(const Request& request) {
   }
 }
 
-Job& Job::of_thread() {
-  thread_local Job job;
-  return job;
+CallBatch& CallBatch::of_thread() {
+  thread_local CallBatch batch;
+  return batch;
 }
 
-Share& Job::add_share(CommPin&& comm) {
+Share& CallBatch::add_share(CommPin&& comm) {
   if (used_ == shares_.size()) shares_.emplace_back();
   Share& share = shares_[used_++];
   share.comm = std::move(comm);
   return share;
 }
 
-void Job::clear() {
+void CallBatch::clear() {
   for (Share& share : shares()) {
     share.turn.finish();
     share.comm = CommPin();

@@ -84,7 +84,7 @@ Status exchange(Lane& lane, const Options& options, std::size_t bytes, LinkRate*
 
 }  // namespace
 
-Meetings::Meetings(ProcessTeam& team, const rondo_launch_t& launch, MakeBackend make_backend)
+Meetings::Meetings(BenchProcesses& team, const rondo_launch_t& launch, MakeBackend make_backend)
     : team_(team), launch_(launch), make_backend_(std::move(make_backend)) {
   options_.iterations = 3;
   options_.warmup = 1;

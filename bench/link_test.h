@@ -17,9 +17,9 @@ namespace rondo::bench {
 
 class Meetings {
  public:
-  Meetings(ProcessTeam& team, const rondo_launch_t& launch, MakeBackend make_backend);
+  Meetings(BenchProcesses& team, const rondo_launch_t& launch, MakeBackend make_backend);
 
-  ProcessTeam& team() { return team_; }
+  BenchProcesses& team() { return team_; }
   const Options& options() const { return options_; }
   // All processes call this: the unique id that `maker` has made.
   Result<ncclUniqueId> id_of(int maker);
@@ -27,7 +27,7 @@ class Meetings {
   Result<std::unique_ptr<Lane>> join(int number, int ranks, const ncclUniqueId& id);
 
  private:
-  ProcessTeam& team_;
+  BenchProcesses& team_;
   const rondo_launch_t& launch_;
   const MakeBackend make_backend_;
   Options options_;

@@ -38,7 +38,7 @@ class Measurement {
     const Status outcome = warm_time_check(measured);
     for (const auto& lane : bench_.lanes) lane->end();
     RONDO_CHECK_OK(outcome);
-    for (RankReport& report : measured.reports) report.plan = plan_;
+    for (RankMeasurement& report : measured.reports) report.plan = plan_;
     return measured;
   }
 
@@ -62,7 +62,7 @@ class Measurement {
     plan_ = bench_.lanes[0]->backend().last_plan();
     const double calls =
         static_cast<double>(iterations) * options_.aggregate * std::max(options_.graphs, 1);
-    for (RankReport& report : measured.reports) report.mean_us = total / calls;
+    for (RankMeasurement& report : measured.reports) report.mean_us = total / calls;
     keep_samples(measured.reports);
     const bool rotates = bench_.lanes[0]->turns() > 1;
     if (check && options_.check != kCheckEvery && !rotates)
@@ -271,16 +271,16 @@ class Measurement {
   Status check_data(Measured& measured, bool timed) {
     if (!info(test_.kind).sized) return ok_status();
     for (std::size_t i = 0; i < bench_.lanes.size(); ++i) {
-      RankReport& report = measured.reports[i];
+      RankMeasurement& report = measured.reports[i];
       RONDO_TRY(const std::size_t wrong, bench_.lanes[i]->wrong(timed, &report.example));
       report.wrong += wrong;
     }
     return ok_status();
   }
 
-  void keep_samples(std::vector<RankReport>& reports) const {
+  void keep_samples(std::vector<RankMeasurement>& reports) const {
     const std::size_t step = samples_.size() / kMaxSamples + 1;
-    for (RankReport& report : reports)
+    for (RankMeasurement& report : reports)
       for (std::size_t i = 0; i < samples_.size(); i += step)
         report.samples_us.push_back(static_cast<float>(samples_[i] / options_.aggregate));
   }

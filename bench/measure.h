@@ -20,13 +20,13 @@ namespace rondo::bench {
 
 struct Bench {
   const Options& options;
-  ThreadTeam& team;
+  BenchThreads& team;
   int thread;
   std::span<const std::unique_ptr<Lane>> lanes;
 };
 
 struct Measured {
-  std::vector<RankReport> reports;  // by lane
+  std::vector<RankMeasurement> reports;  // by lane
   int iterations = 0;
 };
 

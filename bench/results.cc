@@ -63,9 +63,9 @@ Summary summarise(std::vector<double> samples) {
   return out;
 }
 
-std::string pack(const std::vector<RankReport>& reports) {
+std::string pack(const std::vector<RankMeasurement>& reports) {
   std::string bytes;
-  for (const RankReport& report : reports) {
+  for (const RankMeasurement& report : reports) {
     put(bytes, &report.mean_us, sizeof report.mean_us);
     put(bytes, &report.wrong, sizeof report.wrong);
     put_text(bytes, report.example);
@@ -77,10 +77,10 @@ std::string pack(const std::vector<RankReport>& reports) {
   return bytes;
 }
 
-std::vector<RankReport> unpack(const std::string& bytes) {
-  std::vector<RankReport> reports;
+std::vector<RankMeasurement> unpack(const std::string& bytes) {
+  std::vector<RankMeasurement> reports;
   for (Reader reader(bytes); reader.left() >= sizeof(double);) {
-    RankReport& report = reports.emplace_back();
+    RankMeasurement& report = reports.emplace_back();
     reader.take(&report.mean_us, sizeof report.mean_us);
     reader.take(&report.wrong, sizeof report.wrong);
     report.example = take_text(reader);
@@ -97,14 +97,14 @@ double gbs(double bytes, double microseconds) {
   return microseconds > 0 ? bytes / (microseconds * 1e3) : 0;
 }
 
-Side combine(const std::vector<RankReport>& reports, const Options& options, const Layout& layout,
-             bool checked) {
+Side combine(const std::vector<RankMeasurement>& reports, const Options& options,
+             const Layout& layout, bool checked) {
   Side side;
   side.measured = true;
   std::size_t iterations = reports[0].samples_us.size();
   std::uint64_t wrong = 0;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
-    const RankReport& report = reports[rank];
+    const RankMeasurement& report = reports[rank];
     side.rank_us.push_back(report.mean_us);
     iterations = std::min(iterations, report.samples_us.size());
     wrong += report.wrong;
@@ -116,7 +116,7 @@ Side combine(const std::vector<RankReport>& reports, const Options& options, con
                                        side.rank_us.begin());
   for (std::size_t i = 0; i < iterations; ++i) {
     double slowest = 0;
-    for (const RankReport& report : reports)
+    for (const RankMeasurement& report : reports)
       slowest = std::max<double>(slowest, report.samples_us[i]);
     side.samples_us.push_back(slowest);
   }

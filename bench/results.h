@@ -21,15 +21,15 @@ struct Summary {
 Summary summarise(std::vector<double> samples);
 
 // One rank's report on one measurement.
-struct RankReport {
+struct RankMeasurement {
   double mean_us = 0;       // per call, over all timed iterations
   std::uint64_t wrong = 0;  // number of wrong elements and guard bytes
   std::string example;      // the first wrong one
   std::string plan;
   std::vector<float> samples_us;  // per call, by iteration
 };
-std::string pack(const std::vector<RankReport>& reports);
-std::vector<RankReport> unpack(const std::string& bytes);
+std::string pack(const std::vector<RankMeasurement>& reports);
+std::vector<RankMeasurement> unpack(const std::string& bytes);
 
 inline constexpr std::int64_t kNotChecked = -1;
 
@@ -58,8 +58,8 @@ struct Row {
 };
 
 // Merges the ranks' reports. Without `checked`, wrong counts are ignored.
-Side combine(const std::vector<RankReport>& reports, const Options& options, const Layout& layout,
-             bool checked);
+Side combine(const std::vector<RankMeasurement>& reports, const Options& options,
+             const Layout& layout, bool checked);
 
 // Bandwidth in GB/s (1e9); 0 where time is 0.
 double gbs(double bytes, double microseconds);

@@ -61,7 +61,7 @@ class AlgorithmOnly {
 
 class SelfTest {
  public:
-  SelfTest(const SelfTestRun& run, ProcessTeam& processes)
+  SelfTest(const SelfTestRun& run, BenchProcesses& processes)
       : run_(run),
         processes_(processes),
         team_(processes, 1),
@@ -202,9 +202,9 @@ class SelfTest {
     return ok_status();
   }
 
-  void keep(std::size_t rank, const std::vector<RankReport>& reports, const Test& test,
+  void keep(std::size_t rank, const std::vector<RankMeasurement>& reports, const Test& test,
             std::size_t bytes, CheckedWay& way) {
-    for (const RankReport& report : reports) {
+    for (const RankMeasurement& report : reports) {
       if (report.wrong == 0) continue;
       way.wrong += report.wrong;
       if (result_.wrong.size() >= kMaxWrong) continue;
@@ -225,7 +225,7 @@ class SelfTest {
     lane.end();
     way.bytes = bytes;
     for (const std::string& packed : reports)
-      for (const RankReport& report : unpack(packed))
+      for (const RankMeasurement& report : unpack(packed))
         way.time_us = std::max(way.time_us, report.mean_us);
   }
 
@@ -292,8 +292,8 @@ class SelfTest {
   }
 
   const SelfTestRun& run_;
-  ProcessTeam& processes_;
-  ThreadTeam team_;
+  BenchProcesses& processes_;
+  BenchThreads team_;
   Meetings meetings_;
   const Clock::time_point start_;
   std::vector<ncclDataType_t> types_;
@@ -306,7 +306,7 @@ class SelfTest {
 }  // namespace
 
 Result<SelfTestResult> run_self_test(const SelfTestRun& run) {
-  RONDO_TRY(const auto processes, ProcessTeam::meet(run.launch, kMeetSeconds));
+  RONDO_TRY(const auto processes, BenchProcesses::meet(run.launch, kMeetSeconds));
   Result<SelfTestResult> result = SelfTest(run, *processes).go();
   if (run.progress != nullptr) fmt::print(run.progress, "\r\033[K");
   return result;

@@ -23,7 +23,7 @@ namespace {
 // State that all threads of a process share.
 class Process {
  public:
-  Process(const ProcessRun& run, ProcessTeam& processes)
+  Process(const ProcessRun& run, BenchProcesses& processes)
       : run_(run),
         options_(run.options),
         processes_(processes),
@@ -293,9 +293,9 @@ class Process {
       RONDO_TRY(auto all, team_.all_gather(bench.thread, pack(measured.reports)));
       if (bench.thread == 0 && watchdog_) watchdog_->disarm();
       if (team_.member(bench.thread) != 0) continue;
-      std::vector<RankReport> reports;
+      std::vector<RankMeasurement> reports;
       for (const std::string& member : all)
-        for (RankReport& report : unpack(member)) reports.push_back(std::move(report));
+        for (RankMeasurement& report : unpack(member)) reports.push_back(std::move(report));
       const bool checked = options_.check != 0 && info(options_.kind).sized;
       Side side = combine(reports, options_, layout, checked);
       // Groups share links and networks, so the limit of each group is unknown.
@@ -370,8 +370,8 @@ class Process {
   const ProcessRun& run_;
   Progress progress_{run_.progress};
   const Options& options_;
-  ProcessTeam& processes_;
-  ThreadTeam team_;
+  BenchProcesses& processes_;
+  BenchThreads team_;
   Placement placement_;
   const int ranks_;
   const Result<Split> split_;
@@ -388,7 +388,7 @@ class Process {
 }  // namespace
 
 int run_process(const ProcessRun& run) {
-  auto processes = ProcessTeam::meet(run.launch, 60);
+  auto processes = BenchProcesses::meet(run.launch, 60);
   if (!processes) {
     fmt::print(stderr, "{}: {}\n", run.options.program, processes.error().text);
     return exit_code_of(processes.code());

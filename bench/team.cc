@@ -32,9 +32,9 @@ std::vector<std::string> unpack_parts(const std::string& packed) {
 
 }  // namespace
 
-Result<std::unique_ptr<ProcessTeam>> ProcessTeam::meet(const rondo_launch_t& launch, double timeout,
-                                                       double deadline) {
-  std::unique_ptr<ProcessTeam> team(new ProcessTeam(launch.rank, launch.size, deadline));
+Result<std::unique_ptr<BenchProcesses>> BenchProcesses::meet(const rondo_launch_t& launch,
+                                                             double timeout, double deadline) {
+  std::unique_ptr<BenchProcesses> team(new BenchProcesses(launch.rank, launch.size, deadline));
   if (launch.size == 1) return team;
   if (rondoLaunchMeet(&team->launch_, launch.rank, launch.size, launch.local_size, 0, timeout) !=
       ncclSuccess)
@@ -42,11 +42,11 @@ Result<std::unique_ptr<ProcessTeam>> ProcessTeam::meet(const rondo_launch_t& lau
   return team;
 }
 
-ProcessTeam::~ProcessTeam() {
+BenchProcesses::~BenchProcesses() {
   if (launch_ != nullptr) rondoLaunchLeave(launch_);
 }
 
-Result<std::vector<std::string>> ProcessTeam::all_gather(const std::string& mine) {
+Result<std::vector<std::string>> BenchProcesses::all_gather(const std::string& mine) {
   if (size_ == 1) return std::vector<std::string>{mine};
   std::vector<std::size_t> sizes(static_cast<std::size_t>(size_));
   const void* all = nullptr;
@@ -63,7 +63,7 @@ Result<std::vector<std::string>> ProcessTeam::all_gather(const std::string& mine
   return parts;
 }
 
-Result<std::vector<std::string>> ThreadTeam::all_gather(int thread, std::string bytes) {
+Result<std::vector<std::string>> BenchThreads::all_gather(int thread, std::string bytes) {
   std::unique_lock lock(mutex_);
   if (failed_) return error_;
   mine_[static_cast<std::size_t>(thread)] = std::move(bytes);
@@ -93,12 +93,12 @@ Result<std::vector<std::string>> ThreadTeam::all_gather(int thread, std::string 
   return all_;
 }
 
-Status ThreadTeam::barrier(int thread) {
+Status BenchThreads::barrier(int thread) {
   RONDO_TRY([[maybe_unused]] auto all, all_gather(thread, ""));
   return ok_status();
 }
 
-void ThreadTeam::leave(const Error& why) {
+void BenchThreads::leave(const Error& why) {
   std::lock_guard lock(mutex_);
   if (!failed_) error_ = why;
   failed_ = true;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// ProcessTeam, ThreadTeam: the measuring threads of all processes exchange a few bytes without the
-// library under test (which may be broken).
+// BenchProcesses, BenchThreads: the measuring threads of all processes exchange a few bytes without
+// the library under test (which may be broken).
 //
 // Member number = process * threads + thread. all_gather() is also the barrier. All waits are
 // bounded: they fail if a member dies or fails, or after `deadline` if a member does not arrive.
 // Cost: within a process a mutex and a condition variable; between processes one message to process
 // 0 and one back, tens of microseconds. Do not use it inside a measured loop.
 //
-//   RONDO_TRY(auto processes, ProcessTeam::meet(launch, 60));
-//   ThreadTeam team(*processes, 2);          // then, in thread t:
+//   RONDO_TRY(auto processes, BenchProcesses::meet(launch, 60));
+//   BenchThreads team(*processes, 2);          // then, in thread t:
 //   RONDO_TRY(auto all, team.all_gather(t, my_bytes));
 #pragma once
 
@@ -23,15 +23,15 @@
 
 namespace rondo::bench {
 
-class ProcessTeam {
+class BenchProcesses {
  public:
   // All launch.size processes call this; with one it returns at once. Times in seconds.
-  static Result<std::unique_ptr<ProcessTeam>> meet(const rondo_launch_t& launch, double timeout,
-                                                   double deadline = 3600);
+  static Result<std::unique_ptr<BenchProcesses>> meet(const rondo_launch_t& launch, double timeout,
+                                                      double deadline = 3600);
 
-  ~ProcessTeam();
-  ProcessTeam(const ProcessTeam&) = delete;
-  ProcessTeam& operator=(const ProcessTeam&) = delete;
+  ~BenchProcesses();
+  BenchProcesses(const BenchProcesses&) = delete;
+  BenchProcesses& operator=(const BenchProcesses&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -41,7 +41,7 @@ class ProcessTeam {
   void set_deadline(double seconds) { deadline_ = seconds; }
 
  private:
-  ProcessTeam(int rank, int size, double deadline)
+  BenchProcesses(int rank, int size, double deadline)
       : rank_(rank), size_(size), deadline_(deadline) {}
 
   int rank_, size_;
@@ -49,9 +49,9 @@ class ProcessTeam {
   rondoLaunch_t launch_ = nullptr;  // nullptr with one process
 };
 
-class ThreadTeam {
+class BenchThreads {
  public:
-  ThreadTeam(ProcessTeam& processes, int threads)
+  BenchThreads(BenchProcesses& processes, int threads)
       : processes_(processes), threads_(threads), mine_(static_cast<std::size_t>(threads)) {}
 
   int size() const { return processes_.size() * threads_; }
@@ -63,7 +63,7 @@ class ThreadTeam {
   void leave(const Error& why);
 
  private:
-  ProcessTeam& processes_;
+  BenchProcesses& processes_;
   const int threads_;
   std::mutex mutex_;
   std::condition_variable turn_;

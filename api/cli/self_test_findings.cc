@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/printable.h"
 
 namespace rondo::cli {
 namespace {
@@ -107,19 +108,19 @@ void check_link_data(const SelfTestResult& result, bool across, std::vector<Find
       ++links, wrong += link.wrong;
       if (example.empty()) example = link.example;
     }
-    findings.push_back(
-        {Verdict::kProblem, fmt::format("links of rank {}", rank),
-         fmt::format("messages on all {} links of {} {} arrived with {} wrong elements: {}", links,
-                     rank_text(result, rank), kind_text(across), wrong, example),
-         kCorrupts});
+    findings.push_back({Verdict::kProblem, fmt::format("links of rank {}", rank),
+                        fmt::format("messages on all {} links of {} {} arrived with {}: {}", links,
+                                    rank_text(result, rank), kind_text(across),
+                                    counted(wrong, "wrong element"), example),
+                        kCorrupts});
   }
   for (const LinkRate& link : result.links)
     if (link.across == across && link.wrong > 0 && !is_link_of(link, blamed))
       findings.push_back(
           {Verdict::kProblem, link_text(link),
-           fmt::format("messages between {} and {} arrived with {} wrong elements: {}",
-                       rank_text(result, link.from), rank_text(result, link.to), link.wrong,
-                       link.example),
+           fmt::format("messages between {} and {} arrived with {}: {}",
+                       rank_text(result, link.from), rank_text(result, link.to),
+                       counted(link.wrong, "wrong element"), link.example),
            across ? "an adapter, a cable or a switch between these hosts corrupts data: test each "
                     "host with another partner, then replace what is left"
                   : kCorrupts});
@@ -135,32 +136,32 @@ void check_data(const SelfTestResult& result, std::vector<Finding>& findings) {
     for (const WrongData* one : all) algorithms.insert(one->algorithm);
     findings.push_back(
         {Verdict::kProblem, fmt::format("data of rank {}", rank),
-         fmt::format("{} got wrong results in {} tests, by the algorithms {}; the first{}: {} by "
-                     "{}, {}{}{}, {} bytes{}: {} wrong elements: {}",
-                     rank_text(result, rank), all.size(), fmt::join(algorithms, ", "),
-                     result.rounds > 1
-                         ? fmt::format(", in round {} of {}", first.round, result.rounds)
-                         : "",
-                     first.collective, first.algorithm, first.type, first.op == "none" ? "" : " ",
-                     first.op == "none" ? "" : first.op, first.bytes,
-                     first.in_place ? " in place" : "", first.wrong, first.example),
+         fmt::format(
+             "{} got wrong results in {}, by the algorithms {}; the first{}: {} by "
+             "{}, {}{}{}, {} bytes{}: {}: {}",
+             rank_text(result, rank), counted(all.size(), "test"), fmt::join(algorithms, ", "),
+             result.rounds > 1 ? fmt::format(", in round {} of {}", first.round, result.rounds)
+                               : "",
+             first.collective, first.algorithm, first.type, first.op == "none" ? "" : " ",
+             first.op == "none" ? "" : first.op, first.bytes, first.in_place ? " in place" : "",
+             counted(first.wrong, "wrong element"), first.example),
          findings.empty() ? kCorrupts
-                          : "ranks pass data on: mend what stands above, then repeat the test"});
+                          : "ranks pass data on: fix what is named above, then repeat the test"});
   }
 }
 
 // ---- slow links ----
 
-struct SlowLink {
+struct SlowPair {
   const LinkRate* link;
   Verdict verdict;
   std::string why;
 };
 
-std::vector<SlowLink> slow_links(const SelfTestResult& result) {
+std::vector<SlowPair> slow_pairs(const SelfTestResult& result) {
   const std::vector<double> in_hosts = rates_of(result, false), across = rates_of(result, true);
   const bool busy = is_busy(result);
-  std::vector<SlowLink> slow;
+  std::vector<SlowPair> slow;
   for (const LinkRate& link : result.links) {
     const std::vector<double>& rates = link.across ? across : in_hosts;
     const double good = upper_quarter(rates), promised = link.promised_gbs;
@@ -194,11 +195,11 @@ const char* remedy_of(bool across) {
 }
 
 // The slow links of a kind that no finding names yet: each, or all at once if every link is slow.
-void name_links(const SelfTestResult& result, const std::vector<SlowLink>& slow,
+void name_links(const SelfTestResult& result, const std::vector<SlowPair>& slow,
                 const std::set<const LinkRate*>& named, bool across,
                 std::vector<Finding>& findings) {
-  std::vector<const SlowLink*> left;
-  for (const SlowLink& one : slow)
+  std::vector<const SlowPair*> left;
+  for (const SlowPair& one : slow)
     if (one.link->across == across && !named.contains(one.link)) left.push_back(&one);
   const std::vector<double> rates = rates_of(result, across);
   if (left.size() > 1 && left.size() == rates.size()) {
@@ -208,7 +209,7 @@ void name_links(const SelfTestResult& result, const std::vector<SlowLink>& slow,
                         remedy_of(across)});
     return;
   }
-  for (const SlowLink* one : left)
+  for (const SlowPair* one : left)
     findings.push_back({one->verdict, link_text(*one->link),
                         fmt::format("{:.3g} GB/s between {} and {}; {}", one->link->gbs,
                                     rank_text(result, one->link->from),
@@ -218,18 +219,18 @@ void name_links(const SelfTestResult& result, const std::vector<SlowLink>& slow,
 
 // All links of one rank are slow, at least two of them: the rank is to blame, not each link.
 void check_links(const SelfTestResult& result, std::vector<Finding>& findings) {
-  const std::vector<SlowLink> slow = slow_links(result);
+  const std::vector<SlowPair> slow = slow_pairs(result);
   const auto is_slow = [&](const LinkRate& link) {
     return std::any_of(slow.begin(), slow.end(),
-                       [&](const SlowLink& one) { return one.link == &link; });
+                       [&](const SlowPair& one) { return one.link == &link; });
   };
   for (const bool across : {false, true}) {
     std::set<const LinkRate*> named;
     for (const int rank : ranks_to_blame(result, across, is_slow)) {
       double best = 0;
-      const SlowLink* first = nullptr;
+      const SlowPair* first = nullptr;
       std::size_t links = 0;
-      for (const SlowLink& one : slow) {
+      for (const SlowPair& one : slow) {
         if (one.link->across != across || !is_link_of(*one.link, {rank})) continue;
         named.insert(one.link);
         best = std::max(best, one.link->gbs);
@@ -279,8 +280,9 @@ std::vector<Finding> findings_of(const SelfTestResult& result) {
   std::set<std::string> collectives;
   for (const CheckedWay& way : result.ways) calls += way.calls, collectives.insert(way.collective);
   if (data_is_right && calls > 0)
-    findings.push_back(fine("data", fmt::format("{} calls of {} collectives, every result is right",
-                                                calls, collectives.size())));
+    findings.push_back(
+        fine("data", fmt::format("{} of {}, every result is right", counted(calls, "call"),
+                                 counted(collectives.size(), "collective"))));
   for (const bool across : {false, true})
     if (const std::string text = summary_of_links(result, across); !text.empty())
       findings.push_back(fine(across ? "links across hosts" : "links in hosts", text));

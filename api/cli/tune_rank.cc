@@ -35,7 +35,7 @@ struct TuneLane {
 class TuneProcess {
  public:
   TuneProcess(const TuneRankOptions& options, bench::Kind kind, const rondo_launch_t& me,
-              bench::ProcessTeam& team)
+              bench::BenchProcesses& team)
       : options_(options), kind_(kind), me_(me), team_(team) {}
 
   Result<std::string> run() {
@@ -166,14 +166,14 @@ class TuneProcess {
   const TuneRankOptions& options_;
   const bench::Kind kind_;
   const rondo_launch_t& me_;
-  bench::ProcessTeam& team_;
+  bench::BenchProcesses& team_;
   std::deque<TuneLane> lanes_;
 };
 
 Status measure(const TuneRankOptions& options, const rondo_launch_t& me) {
   const auto kind = bench::kind_by_name(options.collective);
   if (!kind) return fail(StatusCode::kInvalidArgument, "no collective '{}'", options.collective);
-  RONDO_TRY(const auto team, bench::ProcessTeam::meet(me, kMeetSeconds, kMeetSeconds));
+  RONDO_TRY(const auto team, bench::BenchProcesses::meet(me, kMeetSeconds, kMeetSeconds));
   RONDO_TRY(const std::string lines, TuneProcess(options, *kind, me, *team).run());
   if (me.local_rank > 0) return ok_status();
   return write_output(options.file, lines);

@@ -129,7 +129,7 @@ TEST(SelfTestFindings, NamesRanksAndLinksWithWrongData) {
   ASSERT_EQ(problems.size(), 3u);
   EXPECT_EQ(problems[0].subject, "link 1 - 3");
   EXPECT_EQ(problems[1].subject, "data of rank 3");
-  EXPECT_NE(problems[1].text.find("rank 3 (host b) got wrong results in 1 tests, by the algorithms "
+  EXPECT_NE(problems[1].text.find("rank 3 (host b) got wrong results in 1 test, by the algorithms "
                                   "ring; the first: all_reduce by ring, float sum, 10000 bytes in "
                                   "place: 2 wrong elements: element 7 is 5"),
             std::string::npos)
@@ -278,7 +278,7 @@ TEST(SelfTestProgram, RefusesWhatDoesNotFit) {
       {"doctor --minutes 3", "--self-test"},
       {"doctor --quick", "--self-test"},
       {"run -n 2 -- " RONDO_PROGRAM " doctor --self-test --ranks 5",
-       "--ranks 5, but 2 processes were started"}};
+       "--ranks 5, but the launcher started 2 processes"}};
   for (const auto& [arguments, text] : bad) {
     const ShellResult ran = shell(fmt::format("{} {}", RONDO_PROGRAM, arguments));
     EXPECT_NE(ran.status, 0) << arguments;

@@ -103,8 +103,8 @@ GpuLinks links_of(const Graph& graph, int gpu) {
   return found;
 }
 
-std::vector<SlowLink> slower_than_peers(std::span<const GpuLinks> all) {
-  std::vector<SlowLink> slow;
+std::vector<SlowGpu> slower_than_peers(std::span<const GpuLinks> all) {
+  std::vector<SlowGpu> slow;
   for (const RateOfLink& rate : kRates) {
     std::map<double, std::size_t> having;  // by GB/s
     std::map<double, const GpuLinks*> example;

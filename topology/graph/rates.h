@@ -37,7 +37,7 @@ double sockets_gbs(const CpuModel& cpu);
 // ignored. NVLinks between GPUs are also ignored: by design some pairs have more, and a program may
 // see only a part of the GPUs. Pure functions. Cost: a look at all links per GPU.
 //
-//   for (const SlowLink& slow : slower_than_peers(links)) warn(slow.place, slow.text);
+//   for (const SlowGpu& slow : slower_than_peers(links)) warn(slow.place, slow.text);
 
 // GB/s, each direction; 0: none, or unknown.
 struct GpuLinks {
@@ -48,10 +48,10 @@ struct GpuLinks {
 };
 GpuLinks links_of(const Graph& graph, int gpu);
 
-struct SlowLink {
+struct SlowGpu {
   std::size_t place = 0;  // index in `all`
   std::string text;       // "NVLinks of 225 GB/s (9 of them) where most have 450 (18)"
 };
-std::vector<SlowLink> slower_than_peers(std::span<const GpuLinks> all);
+std::vector<SlowGpu> slower_than_peers(std::span<const GpuLinks> all);
 
 }  // namespace rondo::topology

@@ -18,7 +18,7 @@ PluginLink::PluginLink(const net::LinkName& name, int peer, Endpoint& endpoint)
       endpoint_(endpoint),
       send_(endpoint.memory),
       receive_(endpoint.memory),
-      end_(endpoint.plugin.text(), endpoint.vigilance) {
+      watch_(endpoint.plugin.text(), endpoint.vigilance) {
   ++endpoint_.links;
 }
 
@@ -139,18 +139,18 @@ bool PluginLink::progress() {
 bool PluginLink::follow_channel() {
   const bool moved = channel_->progress();
   if (state_ != LinkState::kOpening || channel_->state() < SideChannel::State::kOpen ||
-      channel_->state() == SideChannel::State::kEnded || end_.is_troubled())
+      channel_->state() == SideChannel::State::kEnded || watch_.is_troubled())
     return moved;
   if (!theirs_) {
     auto read = parse_greeting(channel_->blob());
     if (!read.ok()) {
-      end_.trouble(read.error());
+      watch_.trouble(read.error());
       return true;
     }
     theirs_ = *read;
   }
   const auto is_open = open();
-  if (!is_open.ok()) end_.trouble(is_open.error());
+  if (!is_open.ok()) watch_.trouble(is_open.error());
   if (!is_open.ok() || !*is_open) return moved;
   state_ = LinkState::kOpen;
   return true;
@@ -159,13 +159,13 @@ bool PluginLink::follow_channel() {
 // True if the link has ended.
 bool PluginLink::settle(bool received) {
   if (is_over(state_)) return true;
-  if (receive_.error()) end_.trouble(*receive_.error());
+  if (receive_.error()) watch_.trouble(*receive_.error());
   if (channel_->state() == SideChannel::State::kOpen && send_.error())
-    end_.trouble(*send_.error());  // a peer that has left reads nothing more
-  const auto verdict = end_.look(*channel_, {.received = receive_.received(),
-                                             .has_just_come = received,
-                                             .offers_room = !receive_.is_idle(),
-                                             .has_unsent = !send_.is_empty()});
+    watch_.trouble(*send_.error());  // a peer that has left reads nothing more
+  const auto verdict = watch_.look(*channel_, {.received = receive_.received(),
+                                               .has_just_come = received,
+                                               .offers_room = !receive_.is_idle(),
+                                               .has_unsent = !send_.is_empty()});
   if (verdict) fail_with(verdict->why, verdict->state);
   return verdict.has_value();
 }
@@ -175,8 +175,8 @@ void PluginLink::fail_with(const std::string& why, LinkState state) {
   state_ = state;
   error_ = fail(StatusCode::kRemoteError, "the connection to rank {} ({}) ended: {}", peer_,
                 channel_ ? channel_->address() : "", why);
-  if (end_.is_of_network()) RONDO_WARN("{}", error_->text);
-  if (channel_) channel_->leave(net::LinkEnd::kGaveUp);
+  if (watch_.is_of_network()) RONDO_WARN("{}", error_->text);
+  if (channel_) channel_->leave(net::LinkWatch::kGaveUp);
   --endpoint_.links;
   send_.close();
   receive_.close();

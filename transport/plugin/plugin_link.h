@@ -7,8 +7,8 @@
 // can write at once. Guarantees: those of net::Link. A message without the token of this
 // end's greeting ends the link, so a stranger that finds the plugin's port delivers nothing.
 // Messages sent before a close still arrive: the sender's farewell on the side channel gives their
-// number. Plugin errors count one second later, because the side channel knows the cause (LinkEnd).
-// Cost: one check of the oldest request per direction; 1.5 KiB of headers.
+// number. Plugin errors count one second later, because the side channel knows the cause
+// (LinkWatch). Cost: one check of the oldest request per direction; 1.5 KiB of headers.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 #include "transport/net/net.h"
 #include "transport/plugin/connection.h"
 #include "transport/plugin/sides.h"
-#include "transport/streams/link_end.h"
+#include "transport/streams/link_watch.h"
 #include "transport/streams/side_channel.h"
 
 namespace rondo::plugin {
@@ -83,7 +83,7 @@ class PluginLink final : public net::Link {
   SendSide send_;
   ReceiveSide receive_;
   net::LinkState state_ = net::LinkState::kOpening;
-  net::LinkEnd end_;
+  net::LinkWatch watch_;
   std::optional<Error> error_;
 };
 

@@ -26,7 +26,7 @@ UcxLink::UcxLink(const net::LinkName& name, int peer, Hub& hub)
       hub_(hub),
       sides_(std::make_unique<Sides>(*hub.worker)),
       token_(hub.worker->add({&sides_->send, &sides_->receive})),
-      end_("UCX", hub.vigilance) {}
+      watch_("UCX", hub.vigilance) {}
 
 Result<std::unique_ptr<UcxLink>> UcxLink::connect(const net::LinkName& name, Hub& hub,
                                                   const Connect& connect) {
@@ -104,11 +104,11 @@ bool UcxLink::progress() {
 bool UcxLink::follow_channel() {
   const bool moved = channel_->progress();
   if (state_ != LinkState::kOpening || channel_->state() < SideChannel::State::kOpen ||
-      channel_->state() == SideChannel::State::kEnded || end_.is_troubled())
+      channel_->state() == SideChannel::State::kEnded || watch_.is_troubled())
     return moved;
   if (!endpoint_) {
     if (const Status connected = meet(); !connected.ok()) {
-      end_.trouble(connected.error());
+      watch_.trouble(connected.error());
       fail_with(connected.error().text, LinkState::kEnded, connected.code());
     }
     return true;
@@ -123,14 +123,14 @@ bool UcxLink::settle(bool received) {
   if (is_over(state_)) return true;
   const SendSide& send = sides_->send;
   const ReceiveSide& receive = sides_->receive;
-  if (receive.error()) end_.trouble(*receive.error());
-  if (channel_->state() == SideChannel::State::kOpen && send.error()) end_.trouble(*send.error());
+  if (receive.error()) watch_.trouble(*receive.error());
+  if (channel_->state() == SideChannel::State::kOpen && send.error()) watch_.trouble(*send.error());
   if (endpoint_ && endpoint_->failure() != UCS_OK)
-    end_.trouble(hub_.worker->ucp().failure("the endpoint", endpoint_->failure()));
-  const auto verdict = end_.look(*channel_, {.received = receive.received(),
-                                             .has_just_come = received,
-                                             .offers_room = !receive.is_idle(),
-                                             .has_unsent = !send.is_empty()});
+    watch_.trouble(hub_.worker->ucp().failure("the endpoint", endpoint_->failure()));
+  const auto verdict = watch_.look(*channel_, {.received = receive.received(),
+                                               .has_just_come = received,
+                                               .offers_room = !receive.is_idle(),
+                                               .has_unsent = !send.is_empty()});
   if (verdict) fail_with(verdict->why, verdict->state);
   return verdict.has_value();
 }
@@ -140,9 +140,9 @@ void UcxLink::fail_with(const std::string& why, LinkState state, StatusCode stat
   state_ = state;
   error_ = fail(status, "the connection to rank {} ({}) ended: {}", peer_,
                 channel_ ? channel_->address() : "", why);
-  if (end_.is_of_network()) RONDO_WARN("{}", error_->text);
+  if (watch_.is_of_network()) RONDO_WARN("{}", error_->text);
   release();
-  if (channel_) channel_->leave(net::LinkEnd::kGaveUp);
+  if (channel_) channel_->leave(net::LinkWatch::kGaveUp);
 }
 
 // Afterwards UCX uses no memory of this link.

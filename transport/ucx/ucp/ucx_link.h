@@ -9,7 +9,7 @@
 // confirmation (worker.h). After close() UCX uses no memory of the link: if it still does, close()
 // waits 0.1 s for messages in flight, then closes the endpoint, which all links to this peer share.
 // A failure of UCX ends the link only a second later, because the side channel knows the cause
-// better (link_end.h). Cost: progress() checks the oldest message of each direction.
+// better (link_watch.h). Cost: progress() checks the oldest message of each direction.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 #include <optional>
 
 #include "transport/net/memory_table.h"
-#include "transport/streams/link_end.h"
+#include "transport/streams/link_watch.h"
 #include "transport/ucx/ucp/sides.h"
 
 namespace rondo::ucx {
@@ -78,7 +78,7 @@ class UcxLink final : public net::Link {
   std::unique_ptr<net::SideChannel> channel_;
   std::shared_ptr<Endpoint> endpoint_;
   net::LinkState state_ = net::LinkState::kOpening;
-  net::LinkEnd end_;
+  net::LinkWatch watch_;
   std::optional<Error> error_;
 };
 

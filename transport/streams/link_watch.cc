@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/streams/link_end.h"
+#include "transport/streams/link_watch.h"
+
+#include "base/printable.h"
 
 namespace rondo::net {
 namespace {
@@ -10,7 +12,7 @@ constexpr auto kGrace = std::chrono::seconds(1);
 
 }  // namespace
 
-std::optional<LinkEnd::Verdict> LinkEnd::look(const SideChannel& channel, const Facts& facts) {
+std::optional<LinkWatch::Verdict> LinkWatch::look(const SideChannel& channel, const Facts& facts) {
   if (channel.state() == SideChannel::State::kEnded)
     return Verdict{LinkState::kEnded, channel.why()};
   if (channel.state() == SideChannel::State::kClosed) return after_farewell(channel, facts);
@@ -23,8 +25,8 @@ std::optional<LinkEnd::Verdict> LinkEnd::look(const SideChannel& channel, const 
 }
 
 // The rest of the peer's messages can still arrive, if buffers are posted for them.
-std::optional<LinkEnd::Verdict> LinkEnd::after_farewell(const SideChannel& channel,
-                                                        const Facts& facts) {
+std::optional<LinkWatch::Verdict> LinkWatch::after_farewell(const SideChannel& channel,
+                                                            const Facts& facts) {
   const auto now = Clock::now();
   if (facts.has_just_come || !left_since_) left_since_ = now;
   const std::uint64_t sent = channel.farewell().value_or(0);
@@ -37,8 +39,8 @@ std::optional<LinkEnd::Verdict> LinkEnd::after_farewell(const SideChannel& chann
   if (trouble_) return Verdict{LinkState::kEnded, trouble_->text};
   if (facts.offers_room && now - *left_since_ > std::chrono::seconds(vigilance_.seconds))
     return Verdict{LinkState::kEnded,
-                   fmt::format("it closed after {} messages, of which {} have arrived by {}", sent,
-                               facts.received, network_)};
+                   fmt::format("it closed after {}, of which {} arrived by {}",
+                               counted(sent, "message"), facts.received, network_)};
   return std::nullopt;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LinkEnd: decides when a link beside a side channel has ended, and why, from the state of the
+// LinkWatch: decides when a link beside a side channel has ended, and why, from the state of the
 // link, its network and the channel.
 //
 // The channel knows best what happened to the peer. So a network error counts only one second
@@ -7,9 +7,9 @@
 // messages have arrived. After a close without a farewell (the process ended) it waits until no
 // message arrives for one second. Cost: a few loads without errors.
 //
-//   LinkEnd end("UCX", vigilance);
-//   if (receive.error()) end.trouble(*receive.error());
-//   if (const auto verdict = end.look(channel, {.received = 3})) fail_with(verdict->why);
+//   LinkWatch watch("UCX", vigilance);
+//   if (receive.error()) watch.trouble(*receive.error());
+//   if (const auto verdict = watch.look(channel, {.received = 3})) fail_with(verdict->why);
 #pragma once
 
 #include <chrono>
@@ -22,12 +22,12 @@
 
 namespace rondo::net {
 
-class LinkEnd {
+class LinkWatch {
  public:
   // The farewell of an end that failed: no messages are pending.
   static constexpr std::uint64_t kGaveUp = ~std::uint64_t{0};
 
-  LinkEnd(std::string network, const Vigilance& vigilance)
+  LinkWatch(std::string network, const Vigilance& vigilance)
       : network_(std::move(network)), vigilance_(vigilance) {}
 
   // Reports a network error. The first one counts.

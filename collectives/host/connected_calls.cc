@@ -6,8 +6,7 @@
 #include "collectives/rank/fiber_group.h"
 #include "collectives/watchdog/supervisor.h"
 #include "kernels/host/announcer.h"
-#include "kernels/host/run_connected.h"
-#include "kernels/host/run_hierarchical.h"
+#include "kernels/host/host_executor.h"
 
 namespace rondo {
 

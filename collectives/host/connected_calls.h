@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ConnectedCalls: runs collectives along connections, within hosts and between them. It provides a
-// rank's connections and scratch memory to kernels/host/run_connected and run_hierarchical. Cost:
+// rank's connections and scratch memory to kernels/host/host_executor.h. Cost:
 // connections are made at first use.
 #pragma once
 

@@ -2,7 +2,7 @@
 #include "collectives/host/fused_calls.h"
 
 #include "collectives/planner/fusion.h"
-#include "kernels/host/run_direct.h"
+#include "kernels/host/host_executor.h"
 
 namespace rondo {
 namespace {

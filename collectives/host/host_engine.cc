@@ -4,7 +4,7 @@
 #include "collectives/planner/host_work.h"
 #include "collectives/profiler/call_events.h"
 #include "kernels/host/announcer.h"
-#include "kernels/host/run_direct.h"
+#include "kernels/host/host_executor.h"
 #include "kernels/host/simd/reduce_kernels.h"
 
 namespace rondo {

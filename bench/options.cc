@@ -122,19 +122,21 @@ struct Refusal {
   std::string text;
 };
 
+[[noreturn]] void refuse(const std::string& text) { throw Refusal{text}; }
+
 // Reports files that cannot be read or written before the sweep, not after it.
 void check_files(const Options& o) {
   if (!o.plot.empty()) {
     if (!format_of(o.plot))
-      throw Refusal{fmt::format("--plot '{}' is no FILE.svg, no FILE.png and not -", o.plot)};
+      refuse(fmt::format("--plot '{}' is no FILE.svg, no FILE.png and not -", o.plot));
     if (const Status present = check_gnuplot(); !present)
-      throw Refusal{fmt::format("--plot {}: {}", o.plot, present.error().text)};
+      refuse(fmt::format("--plot {}: {}", o.plot, present.error().text));
   }
-  const auto refuse = [](const char* flag, const std::string& path) {
-    throw Refusal{fmt::format("{} '{}': {}", flag, path, std::strerror(errno))};
+  const auto refuse_file = [](const char* flag, const std::string& path) {
+    refuse(fmt::format("{} '{}': {}", flag, path, std::strerror(errno)));
   };
   if (!o.baseline.empty() && access(o.baseline.c_str(), R_OK) != 0)
-    refuse("--baseline", o.baseline);
+    refuse_file("--baseline", o.baseline);
   for (const auto& [flag, path] : {std::pair<const char*, const std::string&>{"--json", o.json},
                                    {"-J", o.nccl_json},
                                    {"--csv", o.csv},
@@ -142,13 +144,11 @@ void check_files(const Options& o) {
     if (path.empty() || path == "-") continue;
     const std::size_t slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    if (access(folder.c_str(), W_OK | X_OK) != 0) refuse(flag, path);
+    if (access(folder.c_str(), W_OK | X_OK) != 0) refuse_file(flag, path);
   }
 }
 
-// Throws a Refusal.
-void apply(Options& o, const Texts& t) {
-  const auto refuse = [](const std::string& text) { throw Refusal{text}; };
+void apply_sizes(Options& o, const Texts& t) {
   const auto size = [&](const char* flag, const std::string& text, std::size_t& value) {
     if (text.empty()) return;
     const auto parsed = parse_size(text);
@@ -176,6 +176,9 @@ void apply(Options& o, const Texts& t) {
       (o.max_bytes - o.min_bytes) / o.step_bytes >= kMaxSizes)
     refuse(fmt::format("-b {} to -e {} by -i {} are more than {} sizes: take a larger -i, or -f",
                        o.min_bytes, o.max_bytes, o.step_bytes, kMaxSizes));
+}
+
+void check_ranges(const Options& o, const Texts& t) {
   const auto at_least = [&](const char* flag, int value, int minimum) {
     if (value < minimum) refuse(fmt::format("{} {} is less than {}", flag, value, minimum));
   };
@@ -188,14 +191,8 @@ void apply(Options& o, const Texts& t) {
   at_least("--ranks", o.ranks, 0);
   at_least("-G", o.graphs, 0);
   at_least("--ranks-per-gpu", o.ranks_per_gpu, 0);
-  o.gpus *= std::max(o.ranks_per_gpu, 1);
-  if (o.graphs > 0 && (o.blocking != 0 || o.check == kCheckEvery || o.cpu_time || t.per_iteration))
-    refuse("-G launches all iterations at once: leave out -z, -I, -C and -c every");
-  if (o.graphs > 0 && o.threads > 1)
-    refuse("-G: ranks of one process go into one graph, so one thread drives them: -g, not -t");
   at_least("-K", o.skip_iterations, 0);
   at_least("-u", t.unalign, 0);
-  o.unalign = static_cast<std::size_t>(t.unalign);
   const auto one_of = [&](const char* flag, int value, int last) {
     if (value < 0 || value > last) refuse(fmt::format("{} {} is not in 0..{}", flag, value, last));
   };
@@ -205,13 +202,23 @@ void apply(Options& o, const Texts& t) {
   if (o.cta_policy != NCCL_CONFIG_UNDEF_INT) one_of("-x", o.cta_policy, 2);
   if (!(o.spread >= 0 && o.spread <= 1)) refuse("--spread is a number from 0 to 1");
   if (!(o.timeout >= 0) || !(o.min_time >= 0)) refuse("-T and --min-time are seconds, 0 or more");
+}
+
+void apply_switches(Options& o, const Texts& t) {
+  o.gpus *= std::max(o.ranks_per_gpu, 1);
+  o.unalign = static_cast<std::size_t>(t.unalign);
   o.own_stream = t.own_stream == 0, o.cpu_time = t.cpu_time == 1;
   o.timestamps = t.timestamps == 1, o.memory = t.memory != 0;
   o.per_iteration = t.per_iteration == 1, o.progress = !t.no_progress;
   if (t.threads) o.launch = Launch::kThreads;
   if (t.extended) o.plain = false;
   o.extended = t.extended || (!o.plain && terminal_columns() >= kWideTable);
+  if (t.alloc != "malloc" && t.alloc != "nccl")
+    refuse(fmt::format("--alloc '{}' is not malloc or nccl", t.alloc));
+  o.library_memory = t.alloc == "nccl" || o.local_register == 2;
+}
 
+void apply_types_and_operations(Options& o, const Texts& t) {
   if (t.type == "all") {
     o.types.clear();
     for (const TypeInfo& type : all_types()) o.types.push_back(type.type);
@@ -229,6 +236,9 @@ void apply(Options& o, const Texts& t) {
   } else {
     refuse(fmt::format("-o '{}' is not an operation; see --help", t.op));
   }
+}
+
+void apply_root_and_checks(Options& o, const Texts& t) {
   char* end = nullptr;
   o.root = t.root == "all" ? kAllRoots : static_cast<int>(std::strtol(t.root.c_str(), &end, 10));
   if (end != nullptr && (*end != '\0' || o.root < kAllRoots))
@@ -252,9 +262,24 @@ void apply(Options& o, const Texts& t) {
   const auto fraction = parse_fraction(t.fail_if_slower);
   if (!fraction) refuse(fmt::format("--fail-if-slower '{}' is not like 5%", t.fail_if_slower));
   o.fail_if_slower = *fraction;
-  if (t.alloc != "malloc" && t.alloc != "nccl")
-    refuse(fmt::format("--alloc '{}' is not malloc or nccl", t.alloc));
-  o.library_memory = t.alloc == "nccl" || o.local_register == 2;
+}
+
+void check_graphs(const Options& o) {
+  if (o.graphs == 0) return;
+  if (o.blocking != 0 || o.check == kCheckEvery || o.cpu_time || o.per_iteration)
+    refuse("-G launches all iterations at once: leave out -z, -I, -C and -c every");
+  if (o.threads > 1)
+    refuse("-G: ranks of one process go into one graph, so one thread drives them: -g, not -t");
+}
+
+// Throws a Refusal.
+void apply(Options& o, const Texts& t) {
+  apply_sizes(o, t);
+  check_ranges(o, t);
+  apply_switches(o, t);
+  apply_types_and_operations(o, t);
+  apply_root_and_checks(o, t);
+  check_graphs(o);
 }
 
 }  // namespace

@@ -78,7 +78,12 @@ TEST(BenchOptions, WhatIsNotUnderstoodFails) {
                                                   {"-b", "1K", "-e", "2K", "-i", "0"},
                                                   {"--threads", "--processes"},
                                                   {"--fail-if-slower", "5%"},
-                                                  {"-c", "every", "-m", "2"}};
+                                                  {"-c", "every", "-m", "2"},
+                                                  {"-G", "1", "-z", "1"},
+                                                  {"-G", "1", "-C", "1"},
+                                                  {"-G", "1", "-I", "1"},
+                                                  {"-G", "1", "-c", "every"},
+                                                  {"-G", "1", "-t", "2"}};
   for (const auto& words : bad) {
     std::string line;
     for (const std::string& word : words) line += word + " ";

@@ -27,10 +27,11 @@ constexpr std::string_view kNoPlugins =
 constexpr std::string_view kNoGraphs = "files of rings and trees are not read";
 constexpr std::string_view kOldName =
     "obsolete in the NCCL version whose interface Rondo has; see NCCL_ALGO";
-constexpr std::string_view kNoSymmetric = "there are no kernels for symmetric memory";
+constexpr std::string_view kSymmetric = "all calls that can use symmetric windows do";
 constexpr std::string_view kOneFabric =
     "NVLink between hosts has three variables: NCCL_MNNVL_ENABLE, _UUID and _CLIQUE_ID";
-constexpr std::string_view kNoProxy = "there are no helper threads for the network";
+constexpr std::string_view kOneProxy =
+    "the only network threads are those of ranks on GPUs of several hosts, one each";
 constexpr std::string_view kUntilDeadline = "connections are tried again until RONDO_INIT_TIMEOUT";
 
 constexpr Unused kUnused[] = {
@@ -87,7 +88,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_PAT_ENABLE", true, "there is no PAT; `rondo explain` says what runs instead"},
     {"NCCL_PROFILE_*", false,
      "Rondo does not read it; a profiler plugin may (NCCL_PROFILER_PLUGIN)"},
-    {"NCCL_PROXY_*", false, kNoProxy},
+    {"NCCL_PROXY_*", false, kOneProxy},
     {"NCCL_PXN_*", false, kNoDirect},
     {"NCCL_RAS_TIMEOUT_FACTOR", false,
      "processes keep no connections for status queries; a query's TIMEOUT limits it"},
@@ -98,7 +99,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_SINGLE_RING_THRESHOLD", false, kOldName},
     {"NCCL_SOCKET_RETRY_CNT", false, kUntilDeadline},
     {"NCCL_SOCKET_RETRY_SLEEP_MSEC", false, kUntilDeadline},
-    {"NCCL_SYM_*", false, kNoSymmetric},
+    {"NCCL_SYM_*", false, kSymmetric},
     {"NCCL_TREE_THRESHOLD", false, kOldName},
     {"NCCL_TUNER_*", false, "Rondo does not read it; a tuner plugin may (NCCL_TUNER_PLUGIN)"},
     {"NCCL_UID_STAGGER_*", false, "joining takes a logarithmic number of rounds"},

@@ -13,6 +13,7 @@
 #include "api/cli/colour.h"
 #include "api/cli/commands.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "bench/command_line.h"
 #include "collectives/status/ask.h"
 #include "collectives/status/diagnosis.h"
@@ -45,9 +46,10 @@ bool is_here(const RankView& rank, const ProcessView* asked) {
 std::string heading(const CommunicatorView& communicator, std::ptrdiff_t here) {
   const std::string name = communicator.name.empty() ? "" : " " + communicator.name;
   if (communicator.joined >= 0)
-    return fmt::format("communicator{}: {} ranks, {} have joined", name, communicator.size,
+    return fmt::format("communicator{}: {}, {} joined", name, counted(communicator.size, "rank"),
                        communicator.joined);
-  return fmt::format("communicator{}: {} ranks, {} on this host", name, communicator.size, here);
+  return fmt::format("communicator{}: {}, {} on this host", name,
+                     counted(communicator.size, "rank"), here);
 }
 
 void print(const PsOptions& options, const JobView& view) {
@@ -230,16 +232,17 @@ int ps_command(int argc, char** argv) {
   PsOptions options;
   double seconds = 0;
   CommandLine line(
-      "Shows the jobs of this user on this host; of a process, its communicators: which rank is in "
-      "which call, how far, for which rank it waits, and first the rank for which the others wait. "
-      "* marks ranks of the process itself. Of a launcher (rondo run), its first rank is shown.",
+      "Shows the jobs of this user on this host. With the id of a process: first the rank that the "
+      "others wait for, then for each rank of its communicators the call, the step and the rank "
+      "that it waits for. * marks ranks of the process itself. For a launcher (rondo run), its "
+      "first "
+      "rank is asked.",
       argc, argv, kUsageError);
   const CommandOption pid = line.option("pid", options.pid, "a process with ranks, or a launcher");
   line.flag("--hosts", options.hosts, "ask the processes of other hosts too");
   line.flag("--json", options.json, "print JSON");
   const CommandOption watched =
-      line.option("-w,--watch", seconds, "print again every so often, in seconds")
-          .within(0.1, 86400.0);
+      line.option("-w,--watch", seconds, "seconds; print again after each").within(0.1, 86400.0);
   if (const auto ended = line.parse()) return *ended;
   options.one_job = pid.given();
   if (options.hosts && !options.one_job)

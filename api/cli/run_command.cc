@@ -60,14 +60,13 @@ int run_command(int argc, char** argv) {
   std::string bind;
   accept_np(argc, argv);
   CommandLine line(
-      "Starts N processes of a program on this host with RANK, WORLD_SIZE, LOCAL_RANK,\n"
-      "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, RONDO_JOB and RONDO_SECRET (a random one, "
-      "unless it\n"
-      "is set already) set, as torchrun does; and NCCL_DEBUG=VERSION where it is not set: one "
-      "line\n"
-      "on stderr says that Rondo serves the program. Exits with the status of the first rank that "
-      "failed\n"
-      "(128 + signal for a signal).",
+      "Starts N processes of a program on this host. As torchrun does, it sets RANK, WORLD_SIZE, "
+      "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each; besides, RONDO_JOB, a "
+      "random RONDO_SECRET unless there is one, and NCCL_DEBUG=VERSION unless it is set: one line "
+      "on "
+      "stderr then says that Rondo serves the program. Exits with the status of the first rank "
+      "that "
+      "failed (128 + signal for a signal).",
       argc, argv, kUsageError);
   line.option("-n,--ranks", job.ranks, "number of ranks").within(1, 4096).show_default();
   line.flag("--threads", threads,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the sources that no compiler makes: layers, file sizes, line lengths, format, words;
-and of the pages: lengths, links, and that the files that they name exist.
+and of the pages: lengths, links, and that the files and tests that they name exist.
 
 Exits 1 and prints every finding as path:line: text.
 """
@@ -260,6 +260,24 @@ def link_finding(path, link):
     return None
 
 
+@functools.cache
+def test_sources():
+    texts = []
+    for path in tracked():
+        if path.startswith("tests/") and path.endswith(SOURCES):
+            with open(path, encoding="utf-8") as file:
+                texts.append(file.read())
+    return "\n".join(texts)
+
+
+def missing_tests(line):
+    """The patterns of a line's --gtest_filter whose suite no test source names."""
+    for patterns in re.findall(r"--gtest_filter='?([\w*.:/]+)", line):
+        for pattern in patterns.split(":"):
+            if not all(part in test_sources() for part in re.split(r"[*/]", pattern.split(".")[0])):
+                yield pattern
+
+
 def page_findings(path):
     with open(path, encoding="utf-8") as file:
         lines = file.read().split("\n")
@@ -276,6 +294,8 @@ def page_findings(path):
         for name in NAMED.findall(line):
             if "NAME" not in name and not glob.glob(name.rstrip(".,:;")):
                 yield number, f"{name} is not there"
+        for pattern in missing_tests(line):
+            yield number, f"no test is called {pattern}"
 
 
 def main():

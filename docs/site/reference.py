@@ -42,7 +42,8 @@ def prose(comment):
     while out and not out[-1]:
         out.pop()
     text = "\n".join(out + (["```"] if code else [])).strip()
-    return text[:1].upper() + text[1:]
+    # Names of the interface keep their case.
+    return text if text.startswith(("nccl", "rondo")) else text[:1].upper() + text[1:]
 
 
 def entries(body):

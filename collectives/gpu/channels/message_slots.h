@@ -6,7 +6,7 @@
 //
 // The receiver's process makes the slots when the first message of the pair is enqueued on either
 // side, and the sender's requests them (memory_exchange.h). So no third rank is needed, and sent
-// data outlives its sender. Between hosts each side makes its own, without a request; the words are
+// data outlives its sender. By network each side makes its own, without a request; the words are
 // before the slots, in pinned memory, and the slots are with them or in device memory that adapters
 // reach (direct_memory.h). Guarantees: both sides find the same transport by themselves; a request
 // ends with its deadline. Cost: a pair's slots, together the staging of a rank divided by the

@@ -2,7 +2,7 @@
 // InternodeEdges: the edges of a rank on a GPU in a communicator of several hosts (team_edges.h).
 // Its team launches the same rings, trees and messages as within a host; a net proxy serves the
 // connections between hosts (net_proxy.h). What has no kernel, the rank's HostProxy does.
-// Connections of rings and trees inside an NVLink clique need no proxy (fabric_slots.h).
+// What goes between hosts of an NVLink clique needs no proxy (fabric_slots.h).
 //
 // The rank's proxy, a thread, moves what leaves the host, reports the rank's calls and the progress
 // of its kernels to rank 0 (internode_status.h), and may sleep for a millisecond if it knows of no

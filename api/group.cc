@@ -12,6 +12,7 @@
 #include "base/gpu.h"
 #include "base/thread.h"
 #include "collectives/profiler/call_events.h"
+#include "transport/cuda/device.h"
 #include "transport/cuda/stream_event.h"
 #include "transport/cuda/streams.h"
 
@@ -78,7 +79,11 @@ struct Issued {
 ncclResult_t run_detached(std::vector<Issued> all) {
   for (Issued& issued : all) {
     auto started = Thread::start(
-        "a nonblocking set-up", [issued = std::move(issued)]() mutable { (void)issued.run().ok(); },
+        "a nonblocking set-up",
+        [issued = std::move(issued)]() mutable {
+          gpu::DeviceScope::keep_device_of_thread();
+          (void)issued.run().ok();
+        },
         [](const Error&) {});
     if (!started.ok()) return report(started);
     started->detach();
@@ -100,6 +105,7 @@ class Starters {
         "a rank's set-up",
         [this, body = std::move(body)] {
           gate_.wait(kClosed);
+          gpu::DeviceScope::keep_device_of_thread();
           if (gate_.load() == kNow) body();
         },
         [](const Error&) {});

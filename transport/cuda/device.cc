@@ -41,6 +41,7 @@ thread_local Entered entered_here;
 // A new thread has device 0, but no context before its first runtime call, so driver calls would
 // fail.
 thread_local bool has_made_current = false;
+thread_local bool keeps_device = false;  // keep_device_of_thread()
 
 Status ask_what_is_current() {
   Entered& here = entered_here;
@@ -72,10 +73,13 @@ DeviceScope::~DeviceScope() {
   here.any = in_any_;
   if (in_any_ && !outermost_) return;
   const int back = outermost_ ? here.outside : before_;
-  if (back != kUnknown && here.device != back) gpu_api()->set_device(back);
+  const bool restores = !outermost_ || !keeps_device;
+  if (restores && back != kUnknown && here.device != back) gpu_api()->set_device(back);
   here.device = back;
   if (outermost_) here = {};
 }
+
+void DeviceScope::keep_device_of_thread() { keeps_device = true; }
 
 bool DeviceScope::is_in(int device) { return entered_here.inside && entered_here.device == device; }
 bool DeviceScope::has_context() { return has_made_current; }

@@ -27,6 +27,11 @@ std::string device_name_of(int device);
 // change it inside a scope.
 class DeviceScope {
  public:
+  // By a thread of Rondo's own, before its first scope: the device of its last scope stays current.
+  // Restoring device 0, which every new thread has, would create a context there: memory of the GPU
+  // for each process of the host, and an error if it is in exclusive mode.
+  static void keep_device_of_thread();
+
   explicit DeviceScope(int device);
   // A scope without a device: code directly in it does not rely on a current device. So the scopes
   // in it do not have to restore one, and it makes no driver call itself.
@@ -70,7 +75,11 @@ Status launch_at_once(const Uses& spots, const Launch& launch) {
   std::vector<Thread> threads(spots.size());
   for (std::size_t i = 0; i < spots.size(); ++i) {
     auto started = Thread::start(
-        "a launch", [&, i] { results[i] = launch(spots[i]); },
+        "a launch",
+        [&, i] {
+          DeviceScope::keep_device_of_thread();
+          results[i] = launch(spots[i]);
+        },
         [&, i](const Error& error) { results[i] = copy_of(error); });
     if (started.ok())
       threads[i] = std::move(*started);

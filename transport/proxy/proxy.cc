@@ -9,6 +9,8 @@
 #include <cassert>
 #include <cerrno>
 
+#include "transport/cuda/device.h"
+
 namespace rondo::gpu {
 namespace {
 
@@ -80,6 +82,7 @@ bool Proxy::any_busy() const {
 }
 
 void Proxy::serve() {
+  DeviceScope::keep_device_of_thread();
   Clock::time_point active = Clock::now();
   while (!stops()) {
     if (turn()) {

@@ -65,6 +65,7 @@ void ProcessWatch::look_soon() {
 }
 
 void ProcessWatch::run() {
+  DeviceScope::keep_device_of_thread();
   const DeviceScope scope(context_.facts.device);
   const RelaxedCapture relaxed;
   while (!stop_) {

@@ -85,9 +85,9 @@ Status DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* m
   RemotePuts& puts = state_.one_sided.remote_puts();
   std::string why_not = fmt::format("{} has no one-sided writes", state_.network);
   const auto step = [&]() -> Result<bool> {
-    const RelaxedCapture relaxed;
-    const DeviceScope scope(state_.options.device);
+    const DeviceScope scope(state_.options.device);  // first: any other call makes a context
     RONDO_CHECK_OK(scope.entered());
+    const RelaxedCapture relaxed;
     const WindowMemory named =
         WindowMemory::of(memory, bytes, state_.options.device,
                          state_.remote.links()->data_network(), state_.members.near_nics());
@@ -327,10 +327,10 @@ Result<bool> DeviceWindows::all_could(const Exchange& exchange, const Status& ow
 
 Result<int> DeviceWindows::open(const Exchange& exchange, void* memory, std::size_t bytes,
                                 bool symmetric) {
-  const RelaxedCapture relaxed;
   const DeviceScope scope(state_.options.device);
   ++asked_;
   RONDO_CHECK_OK(scope.entered());
+  const RelaxedCapture relaxed;
   Window made;
   if (const Status opened = meet(exchange, memory, bytes, symmetric, &made); !opened.ok()) {
     withdraw(&made);

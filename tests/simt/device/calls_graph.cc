@@ -73,6 +73,7 @@ GpuError capture_info(GpuStream handle, GpuCaptureInfo* info) {
 }
 
 GpuError exchange_capture_mode(GpuCaptureMode* mode) {
+  (void)platform().trouble();  // makes a context, as other calls of the runtime do
   const auto old = static_cast<GpuCaptureMode>(current_capture_mode());
   current_capture_mode() = static_cast<int>(*mode);
   *mode = old;

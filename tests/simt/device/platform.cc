@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/simt/device/poison.h"
+#include "tests/simt/device/table.h"
 #include "tests/simt/machine/violation.h"
 
 namespace rondo::simt {
@@ -84,8 +85,17 @@ Platform::~Platform() {
     if (shareable.file >= 0) close(shareable.file);
 }
 
+std::vector<int> devices_with_context() {
+  std::vector<int> found;
+  const std::vector<Device>& all = platform().devices;
+  for (std::size_t d = 0; d < all.size(); ++d)
+    if (all[d].has_context) found.push_back(static_cast<int>(d));
+  return found;
+}
+
 GpuError Platform::trouble() const {
   has_context() = true;
+  if (!devices.empty()) devices[static_cast<std::size_t>(current_device())].has_context = true;
   return driver_trouble();
 }
 

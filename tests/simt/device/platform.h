@@ -34,11 +34,12 @@ inline constexpr GpuError kCooperativeLaunchTooLarge = 720;
 
 struct Device {
   Stream legacy;
-  std::atomic<GpuError> sticky{kGpuSuccess};  // returned by every later call
-  std::uint32_t peers = 0;                    // bit p: may access the memory of device p
-  std::uint32_t pool_users = 0;               // bit p: device p may access this device's pool
-  std::uint64_t used = 0;                     // bytes
-  int file = -1;                              // holds its memory
+  std::atomic<GpuError> sticky{kGpuSuccess};     // returned by every later call
+  std::uint32_t peers = 0;                       // bit p: may access the memory of device p
+  std::uint32_t pool_users = 0;                  // bit p: device p may access this device's pool
+  std::uint64_t used = 0;                        // bytes
+  int file = -1;                                 // holds its memory
+  mutable std::atomic<bool> has_context{false};  // of this process; it is never destroyed
 };
 
 struct Shareable {  // VMM: physical memory

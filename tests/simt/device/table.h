@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "base/gpu.h"
 #include "kernels/cuda/kernels.h"
@@ -17,6 +18,10 @@ struct LaunchCounts {
   std::atomic<unsigned> largest_grid{0};
 };
 LaunchCounts& launch_counts();
+
+// The devices on which this process has a context: those that were current in calls of the runtime
+// that make one. On a real GPU each takes some hundred MiB.
+std::vector<int> devices_with_context();
 
 // Counts this process's calls of one function of the table.
 struct CallCount {

@@ -47,6 +47,33 @@ struct Channel {
   int plain[2], files[2];
 };
 
+// One handle is of one allocation: a peer that mapped it would access what lies behind it, too.
+TEST(MemoryRegistry, SharesNoRangeOfSeveralAllocations) {
+  run_job(as_processes(1, Gpus::kOne), [](NcclRank&) {
+    const GpuApi& api = *gpu_api();
+    std::size_t grain = 0;
+    GPU_OK(api.vmm_granularity(&grain, 0));
+    void* at = nullptr;
+    GPU_OK(api.vmm_reserve(&at, 2 * grain, 0));
+    auto* const begin = static_cast<std::byte*>(at);
+    for (std::byte* const one : {begin, begin + grain}) {
+      GpuAllocation memory = 0;
+      GPU_OK(api.vmm_create(&memory, grain, 0));
+      GPU_OK(api.vmm_map(one, grain, memory));
+      GPU_OK(api.vmm_allow(one, grain, 0));
+      GPU_OK(api.vmm_release(memory));
+    }
+    EXPECT_TRUE(gpu::memory_registry().export_range(begin + grain / 2, grain / 2).ok());
+    EXPECT_TRUE(gpu::memory_registry().export_range(begin + grain, grain).ok());
+    const auto both = gpu::memory_registry().export_range(begin + grain / 2, grain);
+    ASSERT_FALSE(both.ok());
+    EXPECT_NE(both.error().text.find("in several allocations"), std::string::npos)
+        << both.error().text;
+    for (std::byte* const one : {begin, begin + grain}) GPU_OK(api.vmm_unmap(one, grain));
+    GPU_OK(api.vmm_unreserve(at, 2 * grain));
+  });
+}
+
 TEST(MemoryRegistry, MapsABlockOnceWhileItIsHeldAndAnewAfterIt) {
   const Channel channel;
   run_job(as_processes(2, Gpus::kOne), [&](NcclRank& seat) {

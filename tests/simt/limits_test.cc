@@ -213,7 +213,12 @@ TEST(Memory, MappedByHandleIsOpenOnlyToThoseAllowed) {
   EXPECT_CUDA(
       TestDevice::launch("write", {.threads = 1}, stream, [=] { device::store(readable, 42u); }));
   EXPECT_CUDA(calls::synchronize_stream(stream));
+  std::uint32_t seen = 0;
+  EXPECT_EQ(calls::copy_and_wait(&seen, forbidden, sizeof(seen), GpuCopy::kAny), kGpuInvalidValue);
+  ASSERT_CUDA(calls::vmm_allow(first, granule, 1));
+  ASSERT_CUDA(calls::set_device(1));
   EXPECT_EQ(gpu.read(forbidden), 42u) << "both are the same memory";
+  ASSERT_CUDA(calls::set_device(0));
   const ExpectViolations expected;
   EXPECT_CUDA(
       TestDevice::launch("write", {.threads = 1}, stream, [=] { device::store(forbidden, 43u); }));

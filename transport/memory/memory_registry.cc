@@ -242,6 +242,13 @@ Result<MemoryHandle> MemoryRegistry::export_range(const void* pointer, std::size
   RONDO_CHECK_OK(
       check(gpu_api()->address_range(&base, &whole.bytes, pointer), "cuMemGetAddressRange"));
   whole.base = static_cast<std::byte*>(base);
+  const auto before = static_cast<std::size_t>(static_cast<const std::byte*>(pointer) - whole.base);
+  if (before + bytes > whole.bytes)
+    return fail(StatusCode::kInvalidArgument,
+                "{} bytes at {} are in several allocations, mapped one behind the other (as "
+                "PyTorch's expandable segments are): only one allocation can be shared; allocate "
+                "them with ncclMemAlloc",
+                bytes, pointer);
   return export_block(whole);
 }
 

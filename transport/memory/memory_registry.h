@@ -82,7 +82,8 @@ class MemoryRegistry {
   // The block that contains [pointer, pointer + bytes).
   std::optional<MemoryBlock> find(const void* pointer, std::size_t bytes);
   Result<MemoryHandle> export_block(const MemoryBlock& block);
-  // Exports the block that contains a range, or the allocation if no block does.
+  // Exports the block that contains a range, or the allocation if no block does. Error: the range
+  // is not within one.
   Result<MemoryHandle> export_range(const void* pointer, std::size_t bytes);
   // For `devices` of this process; a CUDA IPC handle: for the current device. Memory of this
   // process without a file keeps its address and gets no further access.

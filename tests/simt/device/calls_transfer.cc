@@ -43,6 +43,18 @@ GpuError bad_range(const void* pointer, std::size_t bytes) {
                                                                             : kGpuSuccess;
 }
 
+// Between devices without P2P, CUDA stages copies of cudaMalloc's memory. Memory with an access
+// list of its own (virtual memory, pools) must list the device of the stream. Under the mutex.
+GpuError not_listed(const void* pointer, int device) {
+  Platform& p = platform();
+  const Allocation* const found = p.memory.find(reinterpret_cast<std::uint64_t>(pointer));
+  if (found == nullptr || found->freed || found->kind != MemoryKind::kDevice) return kGpuSuccess;
+  if (!found->pooled && !p.shareables.contains(found->host_alias)) return kGpuSuccess;
+  const std::uint32_t listed =
+      found->pooled ? p.who_may_touch_pool(found->device) : found->access.load();
+  return (listed >> device & 1) != 0 ? kGpuSuccess : kGpuInvalidValue;
+}
+
 void fail_device(int device) {
   Platform& p = platform();
   const std::lock_guard lock(p.engine.mutex());
@@ -119,6 +131,8 @@ GpuError copy(void* to, const void* from, std::size_t bytes, GpuCopy kind, GpuSt
   std::unique_lock lock(p.engine.mutex());
   Stream* const stream = p.stream(handle);
   if (stream == nullptr) return kGpuInvalidHandle;
+  for (const void* const end : {static_cast<const void*>(to), from})
+    if (const GpuError error = not_listed(end, stream->device)) return error;
   // Pageable memory: read during the call, and written before the call returns.
   const bool capturing = stream->capture != nullptr;
   std::shared_ptr<std::vector<std::byte>> staged;

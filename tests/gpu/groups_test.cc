@@ -46,7 +46,7 @@ class Groups : public testing::TestWithParam<std::tuple<NamedLayout, GroupMachin
                        {"RONDO_GPU_STAGING", "64K"}});
   }
   void SetUp() override {
-    if (gpus_there() < 8) GTEST_SKIP() << "too few GPUs";
+    if (gpus_there() < layout().devices()) GTEST_SKIP() << "too few GPUs";
   }
 };
 INSTANTIATE_TEST_SUITE_P(Layouts, Groups,

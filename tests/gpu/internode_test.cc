@@ -40,7 +40,7 @@ class Internode : public testing::TestWithParam<NamedLayout> {
     run_job(GetParam().layout.under(by_kernels(std::move(more))), body);
   }
   void SetUp() override {
-    if (gpus_there() < 6) GTEST_SKIP() << "too few GPUs";
+    if (gpus_there() < GetParam().layout.devices()) GTEST_SKIP() << "too few GPUs";
   }
 };
 INSTANTIATE_TEST_SUITE_P(Hosts, Internode, testing::ValuesIn(kInternodeLayouts),

@@ -147,7 +147,8 @@ class MessageGroups : public testing::TestWithParam<std::tuple<NamedLayout, cons
     return std::string(std::get<const char*>(GetParam())).ends_with("mode=weak");
   }
   void SetUp() override {
-    if (gpus_there() < 8) GTEST_SKIP() << "too few GPUs";
+    if (gpus_there() < std::get<NamedLayout>(GetParam()).layout.devices())
+      GTEST_SKIP() << "too few GPUs";
   }
 };
 std::string name_of(const testing::TestParamInfo<std::tuple<NamedLayout, const char*>>& info) {

@@ -37,7 +37,7 @@ class Spread : public testing::TestWithParam<std::tuple<NamedLayout, SpreadMachi
                        {"RONDO_GPU_STAGING", "64K"}});
   }
   void SetUp() override {
-    if (gpus_there() < 8) GTEST_SKIP() << "too few GPUs";
+    if (gpus_there() < layout().devices()) GTEST_SKIP() << "too few GPUs";
   }
 };
 

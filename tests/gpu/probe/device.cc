@@ -170,6 +170,34 @@ void ask_tools() {
   answer("found: " + found);
 }
 
+namespace {
+
+// Whether a word that one device copies into another one's memory is there for its owner, and
+// whether it reads it back. -1: the copy does not end. An IOMMU can drop such writes.
+int arrives(int from, int to) {
+  constexpr std::uint32_t kWord = 0x5a0f1e2d;
+  PROBE(cudaSetDevice(to));
+  auto* const theirs = new_device<std::uint32_t>(1);
+  PROBE(cudaSetDevice(from));
+  if (const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
+      error != cudaErrorPeerAccessAlreadyEnabled)
+    PROBE(error);
+  (void)cudaGetLastError();
+  auto* const own = new_device<std::uint32_t>(2);
+  PROBE(cudaMemcpy(own, &kWord, sizeof kWord, cudaMemcpyHostToDevice));
+  const cudaStream_t stream = new_stream();
+  PROBE(cudaMemcpyAsync(theirs, own, sizeof kWord, cudaMemcpyDeviceToDevice, stream));
+  PROBE(cudaMemcpyAsync(own + 1, theirs, sizeof kWord, cudaMemcpyDeviceToDevice, stream));
+  if (!is_over(stream, 1)) return -1;
+  std::uint32_t read = 0, arrived = 0;
+  PROBE(cudaMemcpy(&read, own + 1, sizeof read, cudaMemcpyDeviceToHost));
+  PROBE(cudaSetDevice(to));
+  PROBE(cudaMemcpy(&arrived, theirs, sizeof arrived, cudaMemcpyDeviceToHost));
+  return read == kWord && arrived == kWord;
+}
+
+}  // namespace
+
 void ask_peers() {
   const int count = device_count();
   put("devices", count);
@@ -179,7 +207,7 @@ void ask_peers() {
   } attributes[] = {{"rank", cudaDevP2PAttrPerformanceRank},
                     {"access", cudaDevP2PAttrAccessSupported},
                     {"atomics", cudaDevP2PAttrNativeAtomicSupported}};
-  int reached = 0;
+  int reached = 0, arrived = 0;
   for (int from = 0; from < count; ++from) {
     for (int to = 0; to < count; ++to) {
       if (from == to) continue;
@@ -192,12 +220,16 @@ void ask_peers() {
       int can = 0;
       PROBE(cudaDeviceCanAccessPeer(&can, from, to));
       reached += can;
-      put(print("%d_to_%d", from, to), text + print("can_access %d", can));
+      const int comes = can != 0 ? arrives(from, to) : 0;
+      arrived += comes == 1;
+      put(print("%d_to_%d", from, to), text + print("can_access %d arrives %d", can, comes));
     }
   }
   if (count == 1) return answer("one device: no pairs");
   check("all_reach", reached == count * (count - 1),
         print("%d of %d ordered pairs", reached, count * (count - 1)));
+  check("p2p_arrives", arrived == reached,
+        print("a copied word arrived for %d of %d ordered pairs", arrived, reached));
   answer(print("%d of %d ordered pairs of devices reach each other", reached, count * (count - 1)));
 }
 

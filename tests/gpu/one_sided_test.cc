@@ -101,9 +101,8 @@ TEST(DeviceSignals, PassWhereGpusAreOutOfReach) {
 #endif
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   const Environment apart{{"RONDO_SIMT", "p2p=none"}};
-  run_job(as_processes(2, Gpus::kOneEach, apart), [](NcclRank& seat) {
-    signal_and_be_refused(seat, "mapping another process's device memory");
-  });
+  run_job(as_processes(2, Gpus::kOneEach, apart),
+          [](NcclRank& seat) { signal_and_be_refused(seat, "(no P2P)"); });
 }
 
 TEST(DeviceSignals, RevokingEndsStreamsThatWaitForThem) {

@@ -151,10 +151,11 @@ class DeviceConnections {
 // other are in a memory file that all processes have mapped and registered with CUDA.
 //
 // Collective over a communicator's processes, by the sockets between them and the leader's. If a
-// process cannot map memory after all (containers, a driver's refusal), its ranks use host memory
-// with these neighbours, and the log says so. Guarantees: every process fails or none does; every
-// wait ends with the deadline. The caller must let all processes return before any kernel runs.
-// Cost: four messages per process and attempt.
+// process cannot map memory after all (containers, a driver's refusal), or what it writes there
+// does not arrive (p2p_check.h), its ranks use host memory with these neighbours, and the log says
+// so. Guarantees: every process fails or none does; every wait ends with the deadline. The caller
+// must let all processes return before any kernel runs. Cost: six messages per process and attempt,
+// and two small copies a neighbour.
 struct SharedConnectionsRequest {
   ProcessPeers peers;
   int device = 0;  // of this process's ranks

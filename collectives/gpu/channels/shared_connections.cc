@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/channels/device_connections.h"
 
+#include <cassert>
+#include <optional>
+
 #include "base/log.h"
+#include "base/seconds.h"
+#include "collectives/gpu/channels/p2p_check.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/packed_memory.h"
 #include "transport/memory/pinned_file.h"
@@ -35,13 +40,12 @@ class Sharing {
     memory_.is_packed = is_packed_;
     const Status given = give();
     RONDO_CHECK_OK(exchange());
-    const Status taken = given.ok() ? take() : given;
-    if (!taken.ok()) peers_.note().put(taken);
-    const Verdict own = !taken.ok() ? kFailed : refused_ ? kRefused : kWell;
-    RONDO_TRY(const int all, highest_of_all(peers_, own));
-    if (all != kFailed) return static_cast<Verdict>(all);
-    RONDO_CHECK_OK(taken);
-    return text_of_others();
+    Status done = given.ok() ? take() : given;
+    std::optional<P2pCheck> p2p;
+    if (done.ok()) done = p2p.emplace(request_.device, marked_blocks(), pairs()).write();
+    RONDO_TRY(const Verdict all, verdict(done));
+    if (all != kWell || !any_pairs()) return all;
+    return verdict(look_for_marks(*p2p));
   }
   Result<std::unique_ptr<DeviceConnections>> connections() {
     return DeviceConnections::open(std::move(layout_), request_.device, std::move(memory_));
@@ -51,6 +55,15 @@ class Sharing {
   bool is_here(std::size_t rank) const { return peers_.process_of[rank] == peers_.process; }
   ControlSegment& segment() const { return *peers_.segment; }
 
+  Result<Verdict> verdict(const Status& done) const {
+    if (!done.ok()) peers_.note().put(done);
+    const Verdict own = !done.ok() ? kFailed : refused_ ? kRefused : kWell;
+    RONDO_TRY(const int all, highest_of_all(peers_, own));
+    if (all != kFailed) return static_cast<Verdict>(all);
+    RONDO_CHECK_OK(done);
+    return text_of_others();
+  }
+
   // Allocates this process's blocks, with the handles by which others may map them.
   Status give() {
     for (std::size_t r = 0; r < peers_.process_of.size(); ++r) {
@@ -58,6 +71,7 @@ class Sharing {
       MemoryNote& offer = segment().offer(static_cast<int>(r));
       offer.status = 0;
       offer.handle = {};
+      offer.what = static_cast<std::uint32_t>(now_ns());  // makes the mark of P2pCheck unique
       const std::uint64_t bytes = layout_.bytes(static_cast<int>(r));
       if (is_packed_) {
         RONDO_CHECK_OK(give_packed(r, bytes));
@@ -145,14 +159,13 @@ class Sharing {
     holdings_->push_back(host_memory_);
     const DeviceScope scope(request_.device);
     RONDO_CHECK_OK(scope.entered());
-    const std::vector<int> ranks = ranks_of_host(peers_);
-    for (const int r : ranks) {
+    for (const int r : ranks_) {
       if (is_here(static_cast<std::size_t>(r))) {
         RONDO_TRY(memory_.host_on_device[r], address_on_device(host_memory_));
         continue;
       }
       std::vector<int> users;
-      for (const int own : ranks)
+      for (const int own : ranks_)
         if (is_here(static_cast<std::size_t>(own)) && layout_.uses(own, r)) users.push_back(own);
       if (!users.empty()) open_rank(r, users);
     }
@@ -171,6 +184,49 @@ class Sharing {
     refused_ = true;
   }
 
+  // For P2pCheck: the ranks of this host, by their place among them.
+  bool use_each_other(int a, int b) const {
+    return peers_.process_of[a] != peers_.process_of[b] && layout_.uses(a, b);
+  }
+  bool any_pairs() const {
+    for (const int a : ranks_)
+      for (const int b : ranks_)
+        if (use_each_other(a, b)) return true;
+    return false;
+  }
+  std::vector<P2pCheck::Block> marked_blocks() const {
+    std::vector<P2pCheck::Block> blocks;
+    for (const int r : ranks_) {
+      assert(layout_.bytes(r) >= P2pCheck::bytes_for(ranks_.size()));
+      const auto mark = std::uint64_t{segment().offer(r).what} << 32 | static_cast<unsigned>(r + 1);
+      blocks.push_back({memory_.of_rank[r], mark});
+    }
+    return blocks;
+  }
+  std::vector<P2pCheck::Pair> pairs() const {
+    std::vector<P2pCheck::Pair> found;
+    for (std::size_t a = 0; a < ranks_.size(); ++a)
+      for (std::size_t b = 0; b < ranks_.size(); ++b)
+        if (is_here(ranks_[a]) && use_each_other(ranks_[a], ranks_[b]) &&
+            memory_.of_rank[ranks_[b]] != nullptr)
+          found.push_back({a, b});
+    return found;
+  }
+  Status look_for_marks(P2pCheck& p2p) {
+    RONDO_TRY(const auto broken, p2p.broken_pairs());
+    for (const auto& [own, peer] : broken) {
+      refused_ = true;
+      segment().refused(ranks_[own], ranks_[peer]) = 1;
+      RONDO_WARN(
+          "what the GPUs of ranks {} and {} write into each other's memory does not arrive, though "
+          "the driver offers P2P between them: they pass data through host memory, which is "
+          "slower. An IOMMU or PCIe's ACS can redirect this traffic: boot with iommu=pt, or "
+          "disable ACS. NCCL_P2P_DISABLE=1 avoids P2P without this check",
+          ranks_[own], ranks_[peer]);
+    }
+    return ok_status();
+  }
+
   Error text_of_others() const {
     const auto refusal = refusal_noted(segment());
     if (!refusal)
@@ -182,6 +238,7 @@ class Sharing {
 
   const SharedConnectionsRequest& request_;
   const ProcessPeers& peers_;
+  const std::vector<int> ranks_ = ranks_of_host(peers_);
   ConnectionLayout layout_;
   // Equal in all processes.
   const bool is_packed_ = layout_.shape().lazy && layout_.max_bytes() <= PackedMemory::kMaxBytes;
@@ -198,7 +255,7 @@ class Sharing {
 
 Result<std::unique_ptr<DeviceConnections>> share_connections(
     const SharedConnectionsRequest& request) {
-  constexpr int kAttempts = 2;
+  constexpr int kAttempts = 3;  // some memory may not be mapped; through other, P2P may not work
   const std::vector<int> ranks = ranks_of_host(request.peers);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     Sharing sharing(request);

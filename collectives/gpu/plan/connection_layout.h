@@ -182,6 +182,7 @@ class ConnectionLayout {
   std::uint64_t slot_count(int protocol) const {
     return cuda::slot_count_of(static_cast<cuda::Protocol>(protocol), shape_.slots);
   }
+  bool reaches(int a, int b) const { return near_(a, b); }
   // Whether the rank's kernels access the memory of `home`.
   bool uses(int rank, int home) const;
 

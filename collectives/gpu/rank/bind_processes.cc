@@ -49,6 +49,17 @@ Result<std::unique_ptr<DeviceConnections>> connect_on_host(const ProcessMeeting&
                             plan.shape, &plan.near, plan.orders, hosts});
 }
 
+// Lines of LL128 do not stay whole in host memory.
+Status drop_lines_out_of_reach(GpuPlan* plan) {
+  std::uint8_t& protocols = plan->plan.protocols;
+  if (plan->near.all()) return ok_status();
+  protocols = static_cast<std::uint8_t>(protocols & ~bit_of(cuda::Protocol::kLL128));
+  if (protocols != 0) return ok_status();
+  return fail(StatusCode::kInvalidUsage,
+              "NCCL_PROTO is 'll128', but GPUs cannot use each other's memory after all: allow "
+              "simple or ll");
+}
+
 // Multicast memory whose sums were right on every rank; else none.
 Status add_multicast(const BindingRequest& request, const ProcessMeeting& meeting, GpuPlan& plan,
                      TeamMemory& memory) {
@@ -111,6 +122,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
     // A process may have failed to map another one's memory.
     plan.plan.may_ll_push = memory.connections->layout().ll_push();
     if (!memory.connections->layout().meets()) plan.plan.shared_bytes = 0;
+    RONDO_CHECK_OK(drop_lines_out_of_reach(&plan));
   }
   if (plan.plan.shared_bytes > 0 && wants_multicast(plan.plan)) {
     RONDO_CHECK_OK(add_multicast(request, share.meeting, plan, memory));

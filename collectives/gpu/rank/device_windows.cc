@@ -201,6 +201,11 @@ Status DeviceWindows::exchange_handles(const MemoryHandle& own, const shm::UnixL
 
 void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle,
                         Window* window) const {
+  const bool on_host = state_.members.local_of(peer) >= 0;
+  if (on_host && !DeviceRank::of(state_).team().reaches(state_.members.rank, peer)) {
+    window->why_not[peer] = "their GPUs do not use each other's memory (no P2P): use ncclSend";
+    return;
+  }
   if (state_.members.ranks[peer].process == state_.members.ranks[state_.members.rank].process) {
     window->at[peer] = reinterpret_cast<std::byte*>(offer.pointer);
     return;

@@ -43,6 +43,10 @@ DeviceTeam::~DeviceTeam() {
   launches_are_over(kReportSeconds);
 }
 
+bool DeviceTeam::reaches(int a, int b) const {
+  return context_.connections == nullptr || context_.connections->layout().reaches(a, b);
+}
+
 bool DeviceTeam::launches_are_over(double seconds) const {
   return poll_until([&] { return context_.order.is_over(); }, seconds_from_now(seconds));
 }

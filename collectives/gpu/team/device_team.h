@@ -48,6 +48,8 @@ class DeviceTeam {
 
   TeamEdges* edges() const { return context_.edges.get(); }  // null: all ranks are here
   bool has_multicast() const { return context_.facts.multicast; }
+  // Whether the GPUs of two ranks of this host use each other's memory.
+  bool reaches(int a, int b) const;
 
  private:
   friend class TeamEngine;

@@ -160,8 +160,11 @@ GpuError vmm_import(GpuAllocation* allocation, int fd) {
   const int device = device_of(fd);
   struct stat file {};
   if (device < 0 || device >= p.config.devices || fstat(fd, &file) != 0) return kGpuInvalidValue;
-  const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (own < 0) return kGpuOutOfMemory;
+  // P2P that does not work: the importing device reaches a private copy instead.
+  const bool lost = p.config.p2p == Config::PeerAccess::kLost && device != current_device();
+  const int own =
+      lost ? memfd_create("rondo-simt-lost", MFD_CLOEXEC) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (own < 0 || (lost && ftruncate(own, file.st_size) != 0)) return kGpuOutOfMemory;
   *allocation = p.next_id++;
   p.shareables[*allocation] = {own, static_cast<std::size_t>(file.st_size), device, 1};
   return kGpuSuccess;

@@ -42,8 +42,10 @@ void set_p2p(Config& config, const std::string& p2p) {
     config.p2p = Config::PeerAccess::kNone;
   } else if (p2p == "pairs") {
     config.p2p = Config::PeerAccess::kPairs;
+  } else if (p2p == "lost") {
+    config.p2p = Config::PeerAccess::kLost;
   } else if (p2p != "all") {
-    refuse(fmt::format("RONDO_SIMT has p2p '{}'; there are all, none and pairs", p2p));
+    refuse(fmt::format("RONDO_SIMT has p2p '{}'; there are all, none, pairs and lost", p2p));
   }
 }
 
@@ -168,7 +170,7 @@ Config Config::from_environment() {
 std::string Config::reproducer() const {
   std::string text = fmt::format("RONDO_SIMT_DEVICES={} RONDO_SIMT_SEED={}", devices, seed);
   const char* const mode = weak ? "weak" : threads > 0 ? "parallel" : "seed";
-  constexpr const char* kP2p[] = {"all", "none", "pairs"};
+  constexpr const char* kP2p[] = {"all", "none", "pairs", "lost"};
   text += fmt::format(" RONDO_SIMT=mode={},queues={},p2p={},multiprocessors={}", mode, queues,
                       kP2p[static_cast<int>(p2p)], multiprocessors);
   if (!multicast) text += ",multicast=0";

@@ -8,7 +8,9 @@
 //     or
 //                               on OS threads, which is fast and not repeatable
 //     queues=N          hardware queues per device (0: 1 to 8, by the seed); streams share them
-//     p2p=all|none|pairs        which devices have peer access (pairs: 0-1, 2-3, ...)
+//     p2p=all|none|pairs|lost   which devices have peer access (pairs: 0-1, 2-3, ...); lost: all,
+//     but
+//                               what a device writes into imported memory of another one is lost
 //     topology=FILE     devices get the bus ids of the GPUs of NCCL's topology file, in its order;
 //                       set NCCL_TOPO_FILE to the same file for Rondo
 //     multiprocessors=N, memory=MiB       per device
@@ -48,7 +50,7 @@
 namespace rondo::simt {
 
 struct Config {
-  enum class PeerAccess : std::uint8_t { kAll, kNone, kPairs };
+  enum class PeerAccess : std::uint8_t { kAll, kNone, kPairs, kLost };
 
   int devices = 8;
   std::uint64_t seed = 1;

@@ -224,6 +224,7 @@ bool Platform::reaches(int device, int peer) const {
   if (device == peer) return false;
   switch (config.p2p) {
     case Config::PeerAccess::kAll:
+    case Config::PeerAccess::kLost:
       return true;
     case Config::PeerAccess::kNone:
       return false;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPUs whose driver offers P2P that does not work: writes end in memory that its owner never sees,
+// as where an IOMMU or ACS redirects PCIe traffic between GPUs.
+#include "tests/gpu/process_bodies.h"
+#include "tests/gpu/put_bodies.h"
+#include "tests/gpu/rank_logs.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr const char* kWarning = "does not arrive, though the driver offers P2P";
+
+const NamedLayout kLostLayouts[] = {
+    {"processes", {{{0}, {1}, {2}}}},
+    {"threads", {{{0, 1}, {2}}}},
+    {"hosts", {{{0}, {1}, {2}}, {"a", "a", "b"}, {{"RONDO_GPU_RELAY", "1"}}}},
+};
+
+class LostP2p : public testing::TestWithParam<NamedLayout> {
+ protected:
+  Job job(const Environment& more = {}) const {
+    return GetParam().layout.under({{"RONDO_SIMT", "p2p=lost"}}).under(more);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Layouts, LostP2p, testing::ValuesIn(kLostLayouts),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(LostP2p, IsFoundAtInitAndCallsPassThroughTheHost) {
+  const RankLogs logs;
+  Job one = job();
+  one.create = false;
+  run_job(one, [&logs](NcclRank& seat) {
+    logs.use(seat.rank);
+    seat.join();
+    if (seat.comm == nullptr) return;
+    run_every_collective(seat, {1, 3001}, {DataType::kUint8, DataType::kFloat32},
+                         [](int, int number) { return number % 2 == 0; });
+    pass_round_a_ring(seat, {1, 1001});
+    seat.leave();
+  });
+  EXPECT_GE(logs.count(0, kWarning) + logs.count(1, kWarning), 1);
+}
+
+// The driver's own copies between these GPUs are lost, too.
+TEST_P(LostP2p, IsNotUsedByPuts) {
+  run_job(job(), [](NcclRank& seat) {
+    PutExchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
+    if (seat.rank == 0) {
+      EXPECT_EQ(ncclPutSignal(all.outgoing.data(), 8, ncclUint8, 1, all.window, 0, 1, 0, 0,
+                              seat.comm, static_cast<cudaStream_t>(seat.stream)),
+                ncclInvalidUsage);
+      EXPECT_NE(std::string(ncclGetLastError(seat.comm)).find("P2P"), std::string::npos)
+          << ncclGetLastError(seat.comm);
+    }
+  });
+}
+
+// As where a launcher gives each process only its own GPU.
+TEST(UnseenGpus, AreNamedAndCallsPassThroughTheHost) {
+  const RankLogs logs;
+  Job one = Layout{{{0}, {1}, {2}}};
+  one.of_process = {{{"RONDO_SIMT_DEVICES", "1"}}, {{"RONDO_SIMT_DEVICES", "2"}}, {}};
+  one.create = false;
+  run_job(one, [&logs](NcclRank& seat) {
+    logs.use(seat.rank);
+    seat.join();
+    if (seat.comm == nullptr) return;
+    run_every_collective(seat, {3001}, {DataType::kFloat32}, [](int, int) { return false; });
+    seat.leave();
+  });
+  EXPECT_EQ(logs.count(0, "does not see the GPUs of ranks 1, 2"), 1);
+  EXPECT_EQ(logs.count(1, "does not see"), 0);
+}
+
+// Lines of 128 bytes stay whole between GPUs, but not in host memory.
+TEST(LostP2pLines, AreNotSentThroughTheHost) {
+  run_job(
+      as_processes(3, Gpus::kOneEach, {{"RONDO_SIMT", "p2p=lost"}, {"NCCL_PROTO", "LL128,Simple"}}),
+      [](NcclRank& seat) {
+        run_every_collective(seat, {3001}, {DataType::kFloat32}, [](int, int) { return false; });
+      });
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -21,12 +21,13 @@ extra=$(comm -13 <(echo "$listed") <(sort <<<"$exported") |
 [ -z "$extra" ] || complain "exports what is no interface:" $extra
 grep -q '^T rondoGetVersion$' <<<"$exported" || complain "rondoGetVersion is missing"
 grep -q '@' <<<"$exported" && complain "has symbol versions"
-readelf -V "$library" | grep -q 'Version definition' && complain "defines symbol versions"
-readelf -d "$library" | grep -q "Library soname: \[$soname\]" || complain "SONAME is not $soname"
+readelf -V "$library" | grep 'Version definition' >/dev/null && complain "defines symbol versions"
+readelf -d "$library" | grep "Library soname: \[$soname\]" >/dev/null ||
+  complain "SONAME is not $soname"
 unwanted='libcudart|libcuda|libibverbs|libuc[pst]|libgtest|librondo'
 readelf -d "$library" | grep -Eq "NEEDED.*($unwanted)" &&
   complain "needs a library that it must not"
-readelf -d "$library" | grep -q STATIC_TLS &&
+readelf -d "$library" | grep STATIC_TLS >/dev/null &&
   complain "has static thread-local storage: dlopen() can fail"
 undefined=$(nm -D --undefined-only "$library" | awk '{print $2}' | grep -E 'rondo|nccl' || true)
 [ -z "$undefined" ] || complain "undefined symbols:" $undefined

@@ -13,6 +13,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LD_LIBRARY_PATH=$dir
 ${CC:-cc} -std=gnu11 -O1 -Wall -I../../api client.c -o "$work/client" "$dir/libnccl.so.2" -lm
-readelf -d "$work/client" | grep -q 'libnccl.so.2'
+readelf -d "$work/client" | grep 'libnccl.so.2' >/dev/null
 LD_PRELOAD=$ours "$work/client" 3
 LD_PRELOAD=$ours python3 check_dlopen.py

@@ -17,23 +17,31 @@ sleep 600 & wait
 """
 
 
+def runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().split()[2] != "Z"
+    except OSError:
+        return False
+
+
 def main():
     groups.command_of = lambda name, ranks, folder, build: ["sh", "-c", SCRIPT, folder]
     group = groups.Group("sleeper", 2, "build")
     group.patience = 1.0
-    began = time.monotonic()
     try:
         group.measure("all_reduce", 4, 0.01)
         raise SystemExit("the hanging contestant was not noticed")
     except groups.NoAnswer as failure:
         assert str(failure).startswith("sleeper on 2 ranks: no answer in 1 s."), failure
-    assert time.monotonic() - began < 60
     pids = group.pids()
     assert len(pids) >= 2, pids
     group.close(hangs=True)
-    time.sleep(0.2)
-    left = [pid for pid in pids if os.path.exists(f"/proc/{pid}") and
-            open(f"/proc/{pid}/stat", encoding="utf-8").read().split()[2] != "Z"]
+    for _ in range(3000):
+        left = [pid for pid in pids if runs(pid)]
+        if not left:
+            break
+        time.sleep(0.1)
     assert not left and not os.path.exists(group.folder), left
 
 

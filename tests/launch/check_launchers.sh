@@ -33,7 +33,7 @@ started() {
     echo "skipped: $name ($1 is not installed)"
     return
   fi
-  timeout 60 "$@" "$program" >"$work/out" 2>&1
+  timeout 550 "$@" "$program" >"$work/out" 2>&1
   expect "$name" 3 $?
 }
 
@@ -42,7 +42,7 @@ by_variables() {
   local name=$1 ranks=$2 rank status=0 pids=()
   for ((rank = 0; rank < ranks; rank++)); do
     # shellcheck disable=SC2046
-    env $(variables_of "$rank") timeout 60 "$program" >"$work/out.$rank" 2>&1 &
+    env $(variables_of "$rank") timeout 550 "$program" >"$work/out.$rank" 2>&1 &
     pids+=($!)
   done
   for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
@@ -61,7 +61,7 @@ if ! grep -q "rondo [0-9.]*: 3 ranks on 1 host, shared memory\$" "$work/out"; th
   failures=$((failures + 1))
 fi
 program=$shared started "rondo run --threads" "$rondo" run -n 3 --threads --
-if timeout 60 "$rondo" run -n 2 --threads -- "$program" >"$work/out" 2>&1 ||
+if timeout 550 "$rondo" run -n 2 --threads -- "$program" >"$work/out" 2>&1 ||
   ! grep -q "need a shared object (cc -shared -fPIC)" "$work/out"; then
   echo "FAILED: a program that is no library is not refused for threads"
   cat "$work/out"
@@ -94,7 +94,7 @@ variables_of() {
 }
 by_variables "srun's variables of a step on two hosts" 2
 
-if RANK=3 WORLD_SIZE=3 timeout 60 "$program" >"$work/out" 2>&1 || ! grep -q "RANK='3'" "$work/out"
+if RANK=3 WORLD_SIZE=3 timeout 550 "$program" >"$work/out" 2>&1 || ! grep -q "RANK='3'" "$work/out"
 then
   echo "FAILED: a rank beyond the number of ranks is not refused"
   cat "$work/out"

@@ -5,6 +5,7 @@
 #   make_hosts COUNT IPV4 [IPV6]   host N is the namespace $net-N. Its device is `port`, with the
 #                                  addresses IPV4.N/24 and IPV6N/64. Exit status 77: not permitted
 #   await_links                    until the devices of all hosts have a link
+#   eventually COMMAND...          until it succeeds; status 1 after five minutes
 #   remove_hosts                   the caller's trap on EXIT calls it
 #   watch_jobs                     for jobs whose ranks are children of the script: makes the folder
 #                                  $work for their logs and the array pids. At the end of the script
@@ -39,14 +40,21 @@ make_hosts() {
   await_links
 }
 
+eventually() {
+  local end=$((SECONDS + 300))
+  until "$@"; do
+    [ $SECONDS -lt $end ] || return 1
+    sleep 0.1
+  done
+}
+
+has_link() { [[ $(ip -n "$net-$1" link show port) = *LOWER_UP* ]]; }
 await_links() {
-  local host turn
+  local host
   for ((host = 1; host <= host_count; host++)); do
-    for turn in $(seq 100); do
-      ! ip -n "$net-$host" link show port | grep -q LOWER_UP || break
-      [ "$turn" != 100 ] || { echo "FAILED: the device of host $host does not come up"; exit 1; }
-      sleep 0.05
-    done
+    eventually has_link "$host" && continue
+    echo "FAILED: the device of host $host does not come up"
+    exit 1
   done
 }
 

@@ -12,7 +12,7 @@ rondo=$(realpath "$1")
 library=$(realpath "$(dirname "$rondo")/../lib/librondo.so")
 program=("$rondo" bench all_reduce -b 4 -e 4 -n 100000000 --no-progress)
 source "$(dirname "$0")/hosts.sh"
-export RONDO_SECRET=0123456789abcdef0123456789abcdef
+export RONDO_SECRET=0123456789abcdef0123456789abcdef RONDO_INIT_TIMEOUT=600
 
 watch_jobs
 make_hosts 2 10.213.6
@@ -28,14 +28,8 @@ start() {
 }
 
 # shows TEXT RANK: waits until `rondo ps` says this of the job of that rank.
-shows() {
-  local turn
-  for turn in $(seq 150); do
-    "$rondo" ps "${pids[$2]}" --hosts > "$work/page" 2>&1 && grep -q "$1" "$work/page" && return
-    sleep 0.2
-  done
-  fail "rondo ps does not say: $1"
-}
+says() { "$rondo" ps "${pids[$2]}" --hosts > "$work/page" 2>&1 && grep -q "$1" "$work/page"; }
+shows() { eventually says "$@" || fail "rondo ps does not say: $1"; }
 
 start 29521 0 1 2 3
 shows "call [0-9][0-9][0-9]" 0

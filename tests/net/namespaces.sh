@@ -33,9 +33,9 @@ fresh() { rm -rf "$work/blobs" "$work"/*.log; mkdir -p "$work/blobs"; }
 expect_ok() {  # TEXT MEGABYTES
   fresh
   local pids=()
-  start 0 3 "$a" "$2" 30; pids+=("$pid")
-  start 1 3 "$b" "$2" 30; pids+=("$pid")
-  start 2 3 "$b" "$2" 30; pids+=("$pid")
+  start 0 3 "$a" "$2" 300; pids+=("$pid")
+  start 1 3 "$b" "$2" 300; pids+=("$pid")
+  start 2 3 "$b" "$2" 300; pids+=("$pid")
   for one in "${pids[@]}"; do wait "$one" || fail "$1"; done
   echo "ok: $1"
 }
@@ -48,7 +48,10 @@ expect_fault() {
   grep -q "$4" "$work/$2.log" || fail "$1: rank $2 does not say '$4'"
   echo "ok: $1: $(tail -n 1 "$work/$2.log")"
 }
-in_transfer() { sleep 1; }
+# Until the second host has received 20 MB more, or the first rank has ended early.
+received() { ip -n "$b" -s link show port | awk '/RX:/ { getline; print $1 }'; }
+has_received() { [ "$(received)" -gt "$1" ] || ! kill -0 "$first" 2> /dev/null; }
+in_transfer() { eventually has_received $(($(received) + 20000000)) || fail "no data come"; }
 
 NCCL_SOCKET_FAMILY=AF_INET expect_ok "a ring of three ranks over IPv4" 64
 NCCL_SOCKET_FAMILY=AF_INET6 expect_ok "a ring of three ranks over IPv6" 64
@@ -61,8 +64,8 @@ fi
 endless=1000000
 export RONDO_NET_TIMEOUT=2
 fresh
-start 0 2 "$a" "$endless" 20; first=$pid
-start 1 2 "$b" "$endless" 20; second=$pid
+start 0 2 "$a" "$endless" 300; first=$pid
+start 1 2 "$b" "$endless" 300; second=$pid
 in_transfer
 ip -n "$a" link set port down
 expect_fault "a link goes down" 0 "$first" "rank 1 .* ended"
@@ -84,8 +87,8 @@ ip -n "$a" address replace "fd13:7::1/64" dev port nodad
 await_links
 
 fresh
-start 0 2 "$a" "$endless" 20; first=$pid
-start 1 2 "$b" "$endless" 20; second=$pid
+start 0 2 "$a" "$endless" 300; first=$pid
+start 1 2 "$b" "$endless" 300; second=$pid
 in_transfer
 kill -9 "$second"
 expect_fault "a rank is killed" 0 "$first" "rank 1 .* ended"
@@ -95,8 +98,8 @@ if [ -n "$ucx" ]; then
   export NCCL_NET=UCX UCX_TLS=tcp NCCL_SOCKET_FAMILY=AF_INET
   expect_ok "a ring of three ranks by UCX" 64
   fresh
-  start 0 2 "$a" "$endless" 20; first=$pid
-  start 1 2 "$b" "$endless" 20; second=$pid
+  start 0 2 "$a" "$endless" 300; first=$pid
+  start 1 2 "$b" "$endless" 300; second=$pid
   in_transfer
   kill -9 "$second"
   expect_fault "a rank is killed that talks by UCX" 0 "$first" "rank 1 .* ended"
@@ -104,6 +107,7 @@ if [ -n "$ucx" ]; then
 fi
 [ $# -gt 1 ] || exit 0
 unset RONDO_NET_TIMEOUT
+export RONDO_INIT_TIMEOUT=300
 
 # job TEXT COLLECTIVE ADDRESS VARIABLES...: ranks 0 and 1 here, 2 and 3 there; checks the data.
 job() {
@@ -114,7 +118,7 @@ job() {
     space=$a
     [ "$rank" -lt 2 ] || space=$b
     ip netns exec "$space" env RANK=$rank WORLD_SIZE=4 MASTER_ADDR="$address" MASTER_PORT=29517 \
-      NCCL_DEBUG=INFO "$@" timeout 60 "$rondo" bench "$collective" -b 4 -e 8M -f 128 -n 3 -w 1 \
+      NCCL_DEBUG=INFO "$@" timeout 600 "$rondo" bench "$collective" -b 4 -e 8M -f 128 -n 3 -w 1 \
       --no-progress --extended > "$work/$rank.log" 2>&1 &
     pids+=($!)
   done

@@ -57,7 +57,7 @@ void put_blob(const Run& run, const std::string& kind, const std::vector<std::by
 
 Blobs get_blobs(const Run& run, const std::string& kind) {
   Blobs blobs;
-  const auto until = Clock::now() + std::chrono::seconds(20);
+  const auto until = Clock::now() + std::chrono::minutes(5);
   for (int r = 0; r < run.size; ++r) {
     const auto name = run.directory / (std::to_string(r) + kind);
     while (!std::filesystem::exists(name) && Clock::now() < until)

@@ -10,7 +10,7 @@ set -euo pipefail
 rondo=$(realpath "$1")
 source "$(dirname "$0")/hosts.sh"
 port=29531
-export RONDO_SECRET=0123456789abcdef0123456789abcdef NCCL_ALGO=Ring
+export RONDO_SECRET=0123456789abcdef0123456789abcdef NCCL_ALGO=Ring RONDO_INIT_TIMEOUT=600
 
 watch_jobs
 make_hosts 3 10.213.9
@@ -27,13 +27,10 @@ start() {
 page() { "$rondo" ps "${pids[0]}" --hosts > "$work/page" 2>&1; }
 
 # names TEXT: waits until `rondo ps` says this of the network.
+says() { page && grep -q "$1" "$work/page"; }
 names() {
-  local turn
-  for turn in $(seq 150); do
-    ! page || ! grep -q "$1" "$work/page" || { grep "$1" "$work/page"; return; }
-    sleep 0.2
-  done
-  fail "rondo ps does not say: $1"
+  eventually says "$1" || fail "rondo ps does not say: $1"
+  grep "$1" "$work/page"
 }
 
 # All links of these hosts have one rate, and long queues, which drop nothing.
@@ -43,10 +40,7 @@ shape() {  # HOST RATE
 }
 for host in 1 2 3; do shape "$host" 1gbit; done
 start
-for turn in $(seq 150); do
-  ! page || ! grep -q "call [0-9][0-9]" "$work/page" || break
-  sleep 0.2
-done
+eventually says "call [0-9][0-9]" || fail "the job makes no calls"
 for turn in $(seq 10); do
   page || fail "rondo ps has no status of the job"
   ! grep -q "the network" "$work/page" || fail "a healthy network is accused"

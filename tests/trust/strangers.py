@@ -109,7 +109,7 @@ def batch(options, row, visits, only_port):
     kind, where, other, hosts = row
     environment = {
         **os.environ,
-        "RONDO_INIT_TIMEOUT": "60",
+        "RONDO_INIT_TIMEOUT": "300",
         "NCCL_DEBUG": "VERSION",
         "NCCL_RAS_ADDR": "none",
     }  # it answers every process of this user
@@ -135,7 +135,7 @@ def batch(options, row, visits, only_port):
         time.sleep(0.003)
     run.stdin.close()
     run.stdin = None
-    end = time.monotonic() + 90
+    end = time.monotonic() + 400
     while run.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
     hung = run.poll() is None
@@ -143,7 +143,7 @@ def batch(options, row, visits, only_port):
         for pid in reversed(family_of(run.pid)):
             os.kill(pid, 9)
     output, complaint = run.communicate()
-    got = ours.recv() if ours.poll(90) else {}
+    got = ours.recv() if ours.poll(400) else {}
     visitor.join(10)
     times = [json.loads(line)["init"] for line in output.splitlines() if line.startswith("{")]
     return {

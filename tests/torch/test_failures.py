@@ -6,7 +6,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from datetime import timedelta
 
@@ -53,21 +52,23 @@ def test_every_kind_of_timeout_bounds_its_call(rank, size):
     report("bounded")
 
 
-@ranks(2, group=False)
-def test_torchs_timeouts_replace_rondos(rank, size):
-    os.environ["RONDO_TIMEOUT"] = "0.2" if rank else "600"
-    store = f"file://{tempfile.gettempdir()}/rondo-timeout-{os.getppid()}"
-    dist.init_process_group(
-        "rondo", init_method=store, rank=rank, world_size=size, timeout=timedelta(seconds=8)
-    )
-    if rank == 0:
-        time.sleep(0.7)  # longer than rank 1 would wait with RONDO_TIMEOUT
-    dist.all_reduce(torch.ones(1))
-    if rank == 1:
-        return stay_until("named")
-    with pytest.raises(dist.DistBackendError, match="waited 8 s for rank 1"):
+def test_torchs_timeouts_replace_rondos(tmp_path):
+    def body(rank, size):
+        os.environ["RONDO_TIMEOUT"] = "0.2" if rank else "600"
+        dist.init_process_group(
+            "rondo", init_method=f"file://{tmp_path}/store", rank=rank, world_size=size,
+            timeout=timedelta(seconds=8),
+        )  # fmt: skip
+        if rank == 0:
+            time.sleep(0.7)  # longer than rank 1 would wait with RONDO_TIMEOUT
         dist.all_reduce(torch.ones(1))
-    report("named")
+        if rank == 1:
+            return stay_until("named")
+        with pytest.raises(dist.DistBackendError, match="waited 8 s for rank 1"):
+            dist.all_reduce(torch.ones(1))
+        report("named")
+
+    assert run(body, 2, group=False) == [0, 0]
 
 
 @ranks(2)
@@ -95,14 +96,12 @@ def test_a_killed_rank_is_named(message):
         dist.barrier()
         if rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        begin = time.monotonic()
         if message:
             with pytest.raises(dist.DistBackendError, match="rank 1 .*ended.* receives .*16 bytes"):
                 dist.recv(torch.ones(4), 1)
         else:
             with pytest.raises(dist.DistBackendError, match="rank 1 .*ended before .*AllReduce"):
                 dist.all_reduce(torch.ones(4))
-        assert time.monotonic() - begin < 30  # far below the group's limit
         assert dist.get_rank() == 0
 
     assert run(body, 2) == [0, -signal.SIGKILL]
@@ -212,7 +211,7 @@ def test_shrink_group_after_a_rank_has_left(rank, size):
 def test_monitored_barrier_and_split_group(rank, size):
     import rondo.torch as rondo_torch
 
-    rondo_torch.monitored_barrier(timeout=timedelta(seconds=30))
+    rondo_torch.monitored_barrier(timeout=timedelta(seconds=DEADLINE_SECONDS))
     mine = rondo_torch.split_group(split_ranks=[[0], [1]])
     assert mine.size() == 1
     both = rondo_torch.split_group(split_ranks=[[1, 0]])
@@ -253,13 +252,14 @@ def test_the_store_keeps_no_ticket():
 
     def body(rank, size):
         store = dist.TCPStore("127.0.0.1", port, None, rank == 0, wait_for_workers=False)
-        comm = Meeting(store, rank, size, timedelta(seconds=20)).meet()
+        limit = timedelta(seconds=DEADLINE_SECONDS)
+        comm = Meeting(store, rank, size, limit).meet()
         if rank == 0:  # it removes the ticket before it returns
             assert store.check(["rondo/0/2/1/all"]) and not store.check(["rondo/0/2/1/ticket"])
             store.set("looked", "1")
-            store.wait(["seen"], timedelta(seconds=20))  # the store ends with this process
+            store.wait(["seen"], limit)  # the store ends with this process
         else:
-            store.wait(["looked"], timedelta(seconds=20))
+            store.wait(["looked"], limit)
             store.set("seen", "1")
         check(lib.ncclCommDestroy(comm))
 
@@ -274,10 +274,13 @@ def test_two_world_sizes_are_both_named():
         store = dist.TCPStore("127.0.0.1", port, None, rank == 0, wait_for_workers=False)
         with pytest.raises(dist.DistBackendError, match="world size: .*2.*3|world size: .*3.*2"):
             dist.init_process_group(
-                "rondo", store=store, rank=rank, world_size=2 + rank, timeout=timedelta(seconds=20)
-            )
-        if rank == 0:
-            time.sleep(2)
+                "rondo", store=store, rank=rank, world_size=2 + rank,
+                timeout=timedelta(seconds=DEADLINE_SECONDS),
+            )  # fmt: skip
+        if rank == 1:
+            store.set("named", "")
+        else:  # the store ends with this process
+            store.wait(["named"], timedelta(seconds=DEADLINE_SECONDS))
 
     assert run(body, 2, group=False) == [0, 0]
 
@@ -308,7 +311,7 @@ def test_a_rank_that_joins_twice_is_named_by_both(tmp_path):
         with pytest.raises(dist.DistBackendError, match="rank 0 joined twice: pid .* and pid"):
             dist.init_process_group(
                 "rondo", init_method=f"file://{tmp_path}/store", rank=0, world_size=2,
-                timeout=timedelta(seconds=20),
+                timeout=timedelta(seconds=DEADLINE_SECONDS),
             )  # fmt: skip
 
     assert run(body, 2, group=False) == [0, 0]
@@ -350,7 +353,7 @@ def test_a_master_that_dies_while_others_wait_is_named():
         with pytest.raises(dist.DistBackendError, match="lost the rendezvous store.*MASTER_ADDR"):
             dist.init_process_group(
                 "rondo", init_method=f"tcp://127.0.0.1:{port}", rank=1, world_size=3,
-                timeout=timedelta(seconds=20),
+                timeout=timedelta(seconds=DEADLINE_SECONDS),
             )  # fmt: skip
 
     assert run(body, 2, group=False) == [-signal.SIGKILL, 0]

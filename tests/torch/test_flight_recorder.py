@@ -13,7 +13,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import impatient_group, run
+from ranks import impatient_group, report, run, stay_until
 
 # That of the wheel; or of a build, for work on the test itself.
 PLACE = pathlib.Path(sys.executable).parent
@@ -29,7 +29,7 @@ def called(*words):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -46,16 +46,24 @@ def job(traces, function, monkeypatch):
     assert run(function, 3) == [0, 0, 0]
 
 
+def after_the_others(*others):
+    """Once they have entered their calls: a rank that learns of a difference does not enter."""
+    for rank in others:
+        stay_until(f"enters {rank}")
+    time.sleep(0.5)
+
+
 def test_a_call_that_differs(tmp_path, monkeypatch):
     def body(rank, size):
         for _ in range(3):
             dist.all_reduce(torch.ones(8))
         with pytest.raises(dist.DistBackendError, match="Mismatched calls"):
             if rank == 1:
-                time.sleep(1)  # a rank that learns of the difference earlier does not enter
+                after_the_others(0, 2)
                 dist.broadcast(torch.ones(8), 0)
                 dist.barrier()
             else:
+                report(f"enters {rank}")
                 dist.all_reduce(torch.ones(8))
                 dist.barrier()
 
@@ -72,7 +80,9 @@ def test_a_size_that_differs(tmp_path, monkeypatch):
         dist.all_reduce(torch.ones(8))
         with pytest.raises(dist.DistBackendError, match="Mismatched calls"):
             if rank == 2:
-                time.sleep(1)
+                after_the_others(0, 1)
+            else:
+                report(f"enters {rank}")
             dist.all_reduce(torch.ones(9 if rank == 2 else 8))
             dist.barrier()
 
@@ -87,7 +97,7 @@ def test_a_rank_that_does_not_come(tmp_path, monkeypatch):
         group = impatient_group(1, size)
         dist.all_reduce(torch.ones(8), group=group)
         if rank == 2:
-            limit = time.monotonic() + 60
+            limit = time.monotonic() + 300
             while len(list(tmp_path.glob("rondo-*.json"))) < size and time.monotonic() < limit:
                 time.sleep(0.05)
             return

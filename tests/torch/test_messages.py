@@ -204,7 +204,9 @@ def test_different_sizes_name_both(rank, size):
 def test_wait_with_a_timeout_names_what_has_come(rank, size):
     if rank == 0:
         dist.send(torch.zeros(3), 1, tag=8)
+        report("sent")
     else:
+        stay_until("sent")
         time.sleep(0.3)
         work = dist.irecv(torch.zeros(3), 0, tag=7)
         with pytest.raises(dist.DistBackendError, match="tag 7 from rank 0.*12 bytes with tag 8"):

@@ -60,7 +60,7 @@ def test_nobody_has_to_keep_a_work(rank, size):
 def test_results_are_there_when_is_completed_is_true(rank, size):
     every_second = torch.ones(2000)[::2]  # not dense, so it is copied back at the end
     work = dist.all_reduce(every_second, async_op=True)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not work.is_completed():
         assert time.monotonic() < end
         time.sleep(0.001)

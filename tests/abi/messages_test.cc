@@ -15,7 +15,7 @@
 
 namespace {
 
-constexpr double kLong = 60;  // seconds: a deadline that is never reached
+constexpr double kLong = 300;  // seconds: a deadline that is never reached
 constexpr std::size_t kBeyondEager = (4u << 20) + 12345;
 
 // Like with_ranks(), with communicators that accept tagged messages.

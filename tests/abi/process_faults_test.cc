@@ -73,7 +73,7 @@ TEST(ProcessShrink, LeavesOutARankThatIsWell) {
     me.expect_works(me.comm, 4);
     seat.report(as_done(ncclCommDestroy(me.comm)));
   });
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -101,7 +101,7 @@ TEST(ProcessShrink, EndsCallsThatHang) {
     me.expect_works(child, 2);
     seat.mark(2);
   });
-  ASSERT_TRUE(ranks.wait_stage(2, 60, {2}));
+  ASSERT_TRUE(ranks.wait_stage(2, {2}));
   ranks.check_expectations();
 }
 
@@ -111,7 +111,7 @@ TEST(ProcessFaults, ARevokedCallEndsAndTheCommunicatorCanShrink) {
     ApiRank me(seat);
     me.expect_works(me.comm, 3);
     if (seat.rank == 2) {
-      seat.expect(seat.wait_flag(1, 60), "the others did not report");
+      seat.expect(seat.wait_flag(1), "the others did not report");
       return;
     }
     std::thread other;
@@ -126,10 +126,10 @@ TEST(ProcessFaults, ARevokedCallEndsAndTheCommunicatorCanShrink) {
     me.expect_works(child, 2);
     seat.mark(1);
   });
-  ASSERT_TRUE(ranks.wait_reports(60, {2}));
-  ASSERT_TRUE(ranks.wait_stage(1, 60, {2}));
+  ASSERT_TRUE(ranks.wait_reports({2}));
+  ASSERT_TRUE(ranks.wait_stage(1, {2}));
   ranks.board().flag.store(1);
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   expect_named(ranks, 0, StatusCode::kInvalidUsage, "revoked");
   expect_named(ranks, 1, StatusCode::kRemoteError, "rank 0 revoked");
   ranks.check_expectations();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What people and packages learn from the rondo command itself: suggestions, help, manual pages,
 // options for completions, sizes, and the library to preload.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "tests/bench/shell.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -107,7 +109,13 @@ TEST(RondoRunOptions, AcceptsNpAndReportsTheFirstFailure) {
   EXPECT_EQ(lines_in(text).size(), 2u) << text;
   for (const char* line : {"[0] hello", "[1] hello"})
     EXPECT_NE(text.find(line), std::string::npos) << text;
-  const std::string script = "'test $RANK != 1 || kill -ABRT $$; sleep 0.5; exit 3'";
+  // Rank 0 exits once rank 1 has ended and has no entry in the table of processes any more.
+  const test::TemporaryFolder folder;
+  const std::string first = folder.path() + "/first";
+  const std::string script = fmt::format(
+      "'test $RANK != 1 || {{ echo $$ >{0}; kill -ABRT $$; }}; until [ -s {0} ]; do sleep 0.01; "
+      "done; while kill -0 $(cat {0}) 2>/dev/null; do sleep 0.01; done; exit 3'",
+      first);
   EXPECT_EQ(ask("run -n 2 --keep-going -- sh -c " + script).status, 128 + 6);
 }
 

@@ -9,16 +9,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/fd.h"
 #include "base/json.h"
+#include "tests/bench/shell.h"
 #include "tests/support/environment.h"
 #include "tests/support/temporary_folder.h"
 
@@ -27,6 +26,8 @@ namespace {
 
 using test::WithEnvironment;
 using Words = std::vector<std::string>;
+
+constexpr int kPatience = 300'000;  // ms; a wait this long means failure on any machine
 
 // A rondo in the background. It never outlives the test.
 class Program {
@@ -63,14 +64,12 @@ class Program {
 
   // Reads until the text has appeared `times` times.
   bool read_until(const std::string& text, int times = 1) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (std::chrono::steady_clock::now() < until) {
+    for (;;) {
       int found = 0;
       for (std::size_t at = 0; (at = output_.find(text, at)) != std::string::npos; ++at) ++found;
       if (found >= times) return true;
       if (!read_some()) return false;
     }
-    return false;
   }
 
   // 128 + signal if a signal ended rondo itself.
@@ -86,13 +85,13 @@ class Program {
   bool nobody_left() const {
     pollfd end{life_.get(), POLLIN, 0};
     char byte;
-    return poll(&end, 1, 10'000) == 1 && read(life_.get(), &byte, 1) == 0;
+    return poll(&end, 1, kPatience) == 1 && read(life_.get(), &byte, 1) == 0;
   }
 
  private:
   bool read_some() {
     pollfd ready{out_.get(), POLLIN, 0};
-    if (poll(&ready, 1, 20'000) != 1) return false;
+    if (poll(&ready, 1, kPatience) != 1) return false;
     char buffer[4096];
     const ssize_t got = read(out_.get(), buffer, sizeof buffer);
     if (got > 0) output_.append(buffer, static_cast<std::size_t>(got));
@@ -285,7 +284,7 @@ TEST(RondoCommand, PrintsItsRegistryItsHostAndItsVersion) {
   EXPECT_NE(rondo({"--version"}).output.find("nccl 2"), std::string::npos);
   const Ended doctor = rondo({"doctor", "--ranks", "2"});
   EXPECT_NE(doctor.output.find("memory files"), std::string::npos);
-  const Json found = Json::parse(rondo({"doctor", "--ranks", "2", "--json"}).output);
+  const Json found = Json::parse(shell(RONDO_PROGRAM " doctor --ranks 2 --json 2>/dev/null").text);
   EXPECT_GT(found.at("findings").elements().size(), 5u);
 }
 
@@ -375,7 +374,7 @@ TEST(RondoBench, NamesTheMeasurementAfterATimeoutAndNothingElse) {
     const std::size_t at = bench.output().find(rank);
     ASSERT_NE(at, std::string::npos) << bench.output();
     const pid_t pid = std::stoi(bench.output().substr(at + rank.size()));
-    ASSERT_EQ(kill(pid, SIGSTOP), 0);
+    kill(pid, SIGSTOP);  // unless a busy machine has made it late enough without that
     ASSERT_TRUE(bench.read_until("no result within -T 2 s for 4 B float sum")) << bench.output();
     if (continues) kill(pid, SIGCONT);
     EXPECT_EQ(bench.wait(), 4) << bench.output();

@@ -74,7 +74,7 @@ TEST_P(LimitedAddressSpace, HoldsAllRanksAndTheirBuffersAreUsedInPlace) {
     const std::uint64_t after = seat.comm->memory().shared_bytes;
     seat.expect(after == before, fmt::format("{} bytes of staging", after - before));
   });
-  ASSERT_TRUE(ranks.wait_exits(240));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -124,7 +124,7 @@ TEST(ArenaExtents, ReportWhyTheyDoNotGrow) {
     auto little = (*arena)->allocate(1 << 20);
     seat.expect(little.ok(), little.ok() ? "" : little.error().text);
   });
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -155,7 +155,7 @@ TEST(MemoryLimit, OfAControlGroupIsAnErrorOfTheAllocation) {
       auto little = (*arena)->allocate(16 << 20);
       seat.expect(little.ok(), little.ok() ? "" : little.error().text);
     });
-    EXPECT_TRUE(ranks.wait_exits(60));
+    EXPECT_TRUE(ranks.wait_exits());
     ranks.check_expectations();
   }
   for (int turn = 0; turn < 1000 && rmdir(folder.c_str()) != 0; ++turn) nap(0.005);
@@ -194,7 +194,7 @@ TEST(Children, CostNoDescriptorsOnceThereAreMany) {
     made.clear();
     seat.expect(descriptors() < open, fmt::format("{} descriptors in the end", descriptors()));
   });
-  ASSERT_TRUE(ranks.wait_exits(240));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 

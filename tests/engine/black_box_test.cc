@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/poll_until.h"
+#include "base/seconds.h"
 #include "collectives/messages/tagged_messages.h"
 #include "collectives/status/inspect.h"
 #include "collectives/trace/call_skew.h"
@@ -38,7 +39,7 @@ bool all_wait_for(int pid, int late) {
                                        return rank.rank == late || rank.waits_for == late;
                                      });
   };
-  return poll_until(waits, seconds_from_now(30));
+  return wait_until(waits);
 }
 
 void make_calls(EngineRank& seat, int calls, std::size_t count) {
@@ -53,12 +54,13 @@ INSTANTIATE_TEST_SUITE_P(Record, BlackBoxOf, testing::Values("brief", "1"));
 TEST_P(BlackBoxOf, NamesTheLateRankAndThoseThatWaitedForIt) {
   const WithEnvironment record("RONDO_RECORD", GetParam());
   for (const std::size_t count : {1u, 5000u, 300'000u}) {
-    RankProcesses ranks(3, short_timeouts(60), [&](EngineRank& seat) {
+    const std::int64_t begun = now_ns();
+    RankProcesses ranks(3, short_timeouts(), [&](EngineRank& seat) {
       make_calls(seat, 20, count);
-      if (seat.rank == 2) seat.wait_flag(1, 30);
+      if (seat.rank == 2) seat.wait_flag(1);
       make_calls(seat, 1, count);
       seat.mark(1);
-      seat.wait_flag(2, 30);
+      seat.wait_flag(2);
     });
     ASSERT_TRUE(all_wait_for(ranks.pid(0), 2));
     const std::string open = fmt::format(
@@ -71,10 +73,10 @@ TEST_P(BlackBoxOf, NamesTheLateRankAndThoseThatWaitedForIt) {
       text = traces.ok() ? trace::summary_of(trace::comms_of(*traces)[0]) : traces.error().text;
       return text.find(open) != std::string::npos;
     };
-    EXPECT_TRUE(poll_until(hangs, seconds_from_now(30))) << text;
-    nap(0.3);  // longer than ranks on a busy machine have waited for each other before
+    EXPECT_TRUE(wait_until(hangs)) << text;
+    nap(static_cast<double>(now_ns() - begun) * 1e-9);  // longer than any wait before
     ranks.board().flag.store(1);
-    ASSERT_TRUE(ranks.wait_stage(1, 30));
+    ASSERT_TRUE(ranks.wait_stage(1));
     const auto traces = trace::traces_of_process(ranks.pid(0));
     ASSERT_TRUE(traces.ok()) << traces.error().text;
     ASSERT_EQ(traces->size(), 3u);
@@ -95,7 +97,7 @@ TEST_P(BlackBoxOf, NamesTheLateRankAndThoseThatWaitedForIt) {
     EXPECT_EQ(skews.back().late_rank, 2);
     EXPECT_GE(skews.back().moving_ns, 0);
     ranks.board().flag.store(2);
-    ASSERT_TRUE(ranks.wait_exits(30));
+    ASSERT_TRUE(ranks.wait_exits());
     ranks.check_expectations();
   }
 }
@@ -193,7 +195,7 @@ TEST(BlackBox, RecordsMessagesWithTagsOnceTheyHaveEnded) {
   });
   const std::vector<std::byte> out(1000);
   std::vector<std::byte> in(1000), small(8);
-  const auto deadline = seconds_from_now(30);
+  const auto deadline = seconds_from_now(kLongestWait);
   const auto late =
       box[1]->receive({.peer = TaggedMessages::kAnySource, .tag = 2}, in.data(), 1000);
   const auto first = box[1]->receive({.peer = 0, .tag = 1}, small.data(), 8);
@@ -217,7 +219,7 @@ TEST(BlackBox, RecordsMessagesWithTagsOnceTheyHaveEnded) {
 
 Job into(const std::string& folder, Environment more = {}) {
   Job job;
-  job.comm = short_timeouts(30);
+  job.comm = short_timeouts();
   job.leave_by_exit = true;
   job.environment = {{"RONDO_TRACE", folder}};
   job.environment.insert(job.environment.end(), more.begin(), more.end());
@@ -238,9 +240,9 @@ TEST(BlackBox, OfADeadRankIsWrittenByTheSurvivors) {
     SampleCall sample(Collective::kAllReduce, 100, seat.size);
     seat.report(seat.comm->run({&sample.call, 1}));
   });
-  ASSERT_TRUE(ranks.wait_reports(30, {1}));
+  ASSERT_TRUE(ranks.wait_reports({1}));
   EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError);
-  ASSERT_TRUE(ranks.wait_exits(30, {1}));
+  ASSERT_TRUE(ranks.wait_exits({1}));
   const auto traces = trace::read_traces(folder.path());
   ASSERT_TRUE(traces.ok()) << traces.error().text;
   ASSERT_EQ(traces->size(), 3u);
@@ -258,7 +260,7 @@ TEST(BlackBox, IsWrittenAtTheSignalAndAtTheEnd) {
   RankProcesses ranks(2, into(folder.path(), {{"RONDO_TRACE_SIGNAL", "SIGUSR2"}}),
                       [](EngineRank& seat) {
                         make_calls(seat, 5, 100);
-                        if (seat.rank == 1) seat.wait_flag(1, 30);
+                        if (seat.rank == 1) seat.wait_flag(1);
                         make_calls(seat, 1, 100);
                       });
   ASSERT_TRUE(all_wait_for(ranks.pid(0), 1));
@@ -269,12 +271,12 @@ TEST(BlackBox, IsWrittenAtTheSignalAndAtTheEnd) {
     if (read.ok()) traces = std::move(*read);
     return !traces.empty();
   };
-  ASSERT_TRUE(poll_until(written, seconds_from_now(30)));
+  ASSERT_TRUE(wait_until(written));
   ASSERT_EQ(traces.size(), 1u);  // of the process that got the signal
   EXPECT_EQ(traces[0].waits_for, 1);
   EXPECT_FALSE(traces[0].calls.back().ended());
   ranks.board().flag.store(1);
-  ASSERT_TRUE(ranks.wait_exits(30));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
   const auto last = trace::read_traces(folder.path());
   ASSERT_TRUE(last.ok()) << last.error().text;
@@ -291,10 +293,10 @@ TEST(BlackBox, AFolderThatCannotBeWrittenCostsOneLine) {
   job.create = false;
   RankProcesses ranks(2, job, [](EngineRank& seat) {
     log::reset();  // this process has read the variables of the test's
-    seat.expect(seat.join(short_timeouts(30)).ok(), "create");
+    seat.expect(seat.join(short_timeouts()).ok(), "create");
     make_calls(seat, 3, 100);
   });
-  ASSERT_TRUE(ranks.wait_exits(30));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
   for (const int rank : {0, 1}) {
     std::ifstream file(fmt::format("{}/log.{}", folder.path(), ranks.pid(rank)));
@@ -316,7 +318,7 @@ TEST(BlackBox, OfSeveralHostsHasOneClock) {
   Job job = into(folder.path());
   job.hosts = {"a", "b", "b"};
   RankProcesses ranks(3, job, [](EngineRank& seat) { make_calls(seat, 3, 100); });
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
   const auto traces = trace::read_traces(folder.path());
   ASSERT_TRUE(traces.ok()) << traces.error().text;
@@ -339,14 +341,14 @@ TEST(BlackBox, OfOneRankAloneIsAgreedOn) {
   job.environment = {{"RONDO_RECORD", "0"}};
   RankProcesses ranks(3, job, [](EngineRank& seat) {
     if (seat.rank == 1) setenv("RONDO_RECORD", "1", 1);
-    seat.expect(seat.join(short_timeouts(30)).ok(), "create");
+    seat.expect(seat.join(short_timeouts()).ok(), "create");
     make_calls(seat, 3, 100);
     const auto traces = trace::traces_of_process(getpid());
     const RankTrace* own = traces.ok() ? trace_of_rank(*traces, 1) : nullptr;
     if (seat.rank == 0) seat.expect(!traces.ok(), "rank 0 has a record");
     if (seat.rank == 1) seat.expect(own != nullptr && own->clock_error_ns > 0, "no clock");
   });
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 

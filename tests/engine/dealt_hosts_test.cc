@@ -121,7 +121,7 @@ TEST_P(DealtHosts, TreesAddUpHostAfterHost) {
     }
     seat.report(ok_status());
   });
-  ASSERT_TRUE(ranks.wait_exits(100));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 

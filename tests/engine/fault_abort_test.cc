@@ -15,15 +15,15 @@
 namespace rondo::test {
 namespace {
 
-using namespace std::chrono_literals;
+const std::chrono::duration<double> kPatience(kLongestWait);
 
 // Fails the test if a thread does not return, so that the test does not hang.
 template <class Work>
-auto within(std::chrono::seconds limit, const char* what, Work work) {
+auto in_time(const char* what, Work work) {
   std::packaged_task<decltype(work())()> task(std::move(work));
   auto result = task.get_future();
   std::thread thread(std::move(task));
-  if (result.wait_for(limit) != std::future_status::ready) {
+  if (result.wait_for(kPatience) != std::future_status::ready) {
     std::fprintf(stderr, "%s did not return\n", what);
     std::abort();
   }
@@ -61,7 +61,7 @@ TEST_P(AbortedCall, ReturnsAndIsReportedToPeersAtOnce) {
       const int delay = static_cast<int>(random() % longest_us);
       SCOPED_TRACE(fmt::format("{} after {} us", revoked ? "revoked" : "aborted", delay));
       if (*setting.algorithm != '\0') setenv("NCCL_ALGO", setting.algorithm, 1);
-      const Communicators comms = make_communicators(3, short_timeouts(30));
+      const Communicators comms = make_communicators(3, short_timeouts());
       unsetenv("NCCL_ALGO");
       std::atomic<int> entered{0};
       std::future<Status> calls[2];
@@ -72,11 +72,11 @@ TEST_P(AbortedCall, ReturnsAndIsReportedToPeersAtOnce) {
         });
       while (entered.load() < 2) std::this_thread::yield();
       nap(delay * 1e-6);
-      within(20s, "abort() or revoke()", [&] {
+      in_time("abort() or revoke()", [&] {
         revoked ? comms[0]->revoke() : comms[0]->abort();
         return 0;
       });
-      for (auto& call : calls) ASSERT_EQ(call.wait_for(20s), std::future_status::ready);
+      for (auto& call : calls) ASSERT_EQ(call.wait_for(kPatience), std::future_status::ready);
       const Status own = calls[0].get(), peer = calls[1].get();
       const char* what = revoked ? "revoked" : "aborted";
       ASSERT_FALSE(own.ok());
@@ -113,7 +113,7 @@ TEST(Abort, StopsAStreamOfCalls) {
   std::mt19937 random(seed.value);
   for (int turn = 0; turn < 12; ++turn) {
     const std::size_t count = std::size_t{1} << (random() % 18);
-    const Communicators comms = make_communicators(3, short_timeouts(30));
+    const Communicators comms = make_communicators(3, short_timeouts());
     std::future<Status> ends[3];
     for (int r = 0; r < 3; ++r)
       ends[r] = std::async(std::launch::async, [&, r] {
@@ -126,12 +126,12 @@ TEST(Abort, StopsAStreamOfCalls) {
       });
     nap(static_cast<double>(random() % 10'000) * 1e-6);
     const int victim = static_cast<int>(random() % 3);
-    within(20s, "abort()", [&] {
+    in_time("abort()", [&] {
       comms[victim]->abort();
       return 0;
     });
     for (int r = 0; r < 3; ++r) {
-      ASSERT_EQ(ends[r].wait_for(20s), std::future_status::ready);
+      ASSERT_EQ(ends[r].wait_for(kPatience), std::future_status::ready);
       const Status end = ends[r].get();
       EXPECT_EQ(end.code(), r == victim ? StatusCode::kInvalidUsage : StatusCode::kRemoteError)
           << end.error().text;
@@ -140,7 +140,7 @@ TEST(Abort, StopsAStreamOfCalls) {
 }
 
 TEST(Abort, OfRanksThatShareAThread) {
-  const Communicators comms = make_communicators(3, short_timeouts(30));
+  const Communicators comms = make_communicators(3, short_timeouts());
   SampleCall samples[2] = {{Collective::kAllReduce, 5000, 3}, {Collective::kAllReduce, 5000, 3}};
   auto together = std::async(std::launch::async, [&] {
     const Communicator::Work works[] = {{comms[0].get(), {&samples[0].call, 1}},
@@ -148,11 +148,11 @@ TEST(Abort, OfRanksThatShareAThread) {
     return Communicator::run_together(works);
   });
   nap(0.05);
-  within(20s, "abort()", [&] {
+  in_time("abort()", [&] {
     comms[0]->abort();
     return 0;
   });
-  ASSERT_EQ(together.wait_for(20s), std::future_status::ready);
+  ASSERT_EQ(together.wait_for(kPatience), std::future_status::ready);
   EXPECT_EQ(together.get().code(), StatusCode::kInvalidUsage);
   ASSERT_TRUE(comms[1]->fault());
   EXPECT_EQ(comms[1]->fault()->status, StatusCode::kRemoteError);
@@ -160,10 +160,10 @@ TEST(Abort, OfRanksThatShareAThread) {
 }
 
 TEST(Abort, TwiceAndAfterAFaultAndBeforeDestruction) {
-  const Communicators comms = make_communicators(3, short_timeouts(30));
+  const Communicators comms = make_communicators(3, short_timeouts());
   comms[1]->set_timeout(0.2);
   ASSERT_EQ(call_once(*comms[1], {"", Work::kCollective, 5}).code(), StatusCode::kTimeout);
-  within(20s, "abort() after a fault", [&] {
+  in_time("abort() after a fault", [&] {
     comms[0]->abort();
     comms[0]->abort();
     comms[1]->abort();
@@ -177,34 +177,31 @@ TEST(Abort, TwiceAndAfterAFaultAndBeforeDestruction) {
 
 TEST(Abort, FromSeveralThreadsAtOnce) {
   for (int turn = 0; turn < 20; ++turn) {
-    const Communicators comms = make_communicators(2, short_timeouts(30));
+    const Communicators comms = make_communicators(2, short_timeouts());
     auto call = std::async(std::launch::async, [&] {
       return call_once(*comms[0], {"", Work::kCollective, 5});
     });
     on_threads(3, [&](int t) { t == 1 ? comms[0]->revoke() : comms[0]->abort(); });
-    ASSERT_EQ(call.wait_for(20s), std::future_status::ready);
+    ASSERT_EQ(call.wait_for(kPatience), std::future_status::ready);
     EXPECT_EQ(call.get().code(), StatusCode::kInvalidUsage);
   }
 }
 
 // Destroying a communicator after a fault needs nothing from its peers, dead or alive.
 TEST(Destroy, AfterAFaultWaitsForNobody) {
-  RankProcesses ranks(3, short_timeouts(30), [](EngineRank& seat) {
-    if (seat.rank == 2) {
-      nap(20);
-      return;
-    }
+  RankProcesses ranks(3, short_timeouts(), [](EngineRank& seat) {
+    if (seat.rank == 2) sleep_until_killed();
     seat.comm->set_timeout(0.3);
     seat.report(call_once(*seat.comm, {"", Work::kCollective, 70'000}));
     seat.comm.reset();
     seat.mark(1);
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 10, {2}));
+  ASSERT_TRUE(ranks.wait_stage(1, {2}));
   for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), StatusCode::kTimeout) << ranks.text(r);
 }
 
 TEST(Revoke, LeavesACommunicatorThatCanStillShrink) {
-  const Communicators comms = make_communicators(4, short_timeouts(30));
+  const Communicators comms = make_communicators(4, short_timeouts());
   std::atomic<int> revoked{0};
   run_ranks(comms, [&](Communicator& comm) {
     if (comm.rank() == 3) return;
@@ -217,7 +214,7 @@ TEST(Revoke, LeavesACommunicatorThatCanStillShrink) {
     other.join();
     EXPECT_FALSE(done.ok());
     const int excluded = 3;
-    auto child = comm.shrink({&excluded, 1}, short_timeouts(20), {});
+    auto child = comm.shrink({&excluded, 1}, short_timeouts(), {});
     ASSERT_TRUE(child.ok()) << child.error().text;
     SampleCall sum(Collective::kAllReduce, 10, 3);
     const Status summed = (*child)->run({&sum.call, 1});
@@ -229,16 +226,16 @@ TEST(Revoke, LeavesACommunicatorThatCanStillShrink) {
 
 // One rank has failed in a call that another rank never made; shrink still works.
 TEST(Shrink, NeedsNoAgreementOnWhatWasCalledBefore) {
-  const Communicators comms = make_communicators(3, short_timeouts(30));
+  const Communicators comms = make_communicators(3, short_timeouts());
   comms[2]->abort();
   run_ranks(comms, [&](Communicator& comm) {
     if (comm.rank() == 2) return;
     if (comm.rank() == 0) {
-      EXPECT_FALSE(comm.split(0, 0, short_timeouts(5), {}).ok());
+      EXPECT_FALSE(comm.split(0, 0, short_timeouts(), {}).ok());
     }
     const int excluded = 2;
     for (int turn = 0; turn < 2; ++turn) {
-      auto child = comm.shrink({&excluded, 1}, short_timeouts(20), {});
+      auto child = comm.shrink({&excluded, 1}, short_timeouts(), {});
       ASSERT_TRUE(child.ok()) << child.error().text;
       EXPECT_EQ((*child)->size(), 2);
     }
@@ -257,13 +254,13 @@ TEST(Abort, DuringInitEndsItAndIsReportedToTheOthers) {
       request.rank = r;
       request.size = 3;
       request.id = *id;
-      request.options = short_timeouts(30);
+      request.options = short_timeouts();
       if (r == 0) request.aborted = [&] { return abort_now.load(); };
       return Communicator::create(request);
     });
   nap(0.1);
   abort_now.store(true);
-  for (auto& one : made) ASSERT_EQ(one.wait_for(20s), std::future_status::ready);
+  for (auto& one : made) ASSERT_EQ(one.wait_for(kPatience), std::future_status::ready);
   const auto own = made[0].get(), peer = made[1].get();
   ASSERT_FALSE(own.ok());
   EXPECT_EQ(own.code(), StatusCode::kInvalidUsage) << own.error().text;

@@ -7,16 +7,19 @@
 #include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
+#include "tests/support/waits.h"
 
 namespace rondo::test {
 namespace {
 
 using Hosts = std::vector<std::string>;
 
-Job on(const Hosts& hosts, double timeout) {
+// Seconds. Ranks that wait ask those of other hosts after 0.2 s, then every 0.3 s.
+constexpr double kAsked = 1, kLimit = 2;
+
+Job on(const Hosts& hosts) {
   Job options;
-  options.comm = short_timeouts(timeout);
-  options.comm.init_timeout_seconds = 30;
+  options.comm = short_timeouts();
   options.hosts = hosts;
   return options;
 }
@@ -57,7 +60,7 @@ TEST_P(HostsThatDiffer, EndWithBothCallsOnEveryRank) {
           return is_odd ? SampleCall(d.other, count + d.more, n, d.other_root)
                         : SampleCall(d.collective, count, n);
         };
-        RankProcesses ranks(n, on(hosts, 30), [&](EngineRank& seat) {
+        RankProcesses ranks(n, on(hosts), [&](EngineRank& seat) {
           SampleCall sample = sample_of(seat.rank == odd);
           Status done = seat.comm->run({&sample.call, 1});
           for (int i = 0; done.ok() && i < 3; ++i) {
@@ -67,7 +70,7 @@ TEST_P(HostsThatDiffer, EndWithBothCallsOnEveryRank) {
           seat.expect(sample.guards_intact(), "memory beyond the buffers was written");
           seat.report(done);
         });
-        ASSERT_TRUE(ranks.wait_reports(20));
+        ASSERT_TRUE(ranks.wait_reports());
         for (int r = 0; r < n; ++r) {
           const std::string text = ranks.text(r);
           EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << "rank " << r << ": " << text;
@@ -97,7 +100,7 @@ TEST(HostsThatDiffer, InAMessageAgainstACollective) {
     for (const Hosts& hosts : {Hosts{"a", "b"}, Hosts{"a", "b", "c"}, Hosts{"a", "b", "b", "a"}}) {
       SCOPED_TRACE(fmt::format("NCCL_ALGO='{}' on {} ranks", algorithm, hosts.size()));
       const int n = static_cast<int>(hosts.size());
-      Job options = on(hosts, 300);
+      Job options = on(hosts);
       options.environment = {{"NCCL_ALGO", algorithm}};
       RankProcesses ranks(n, options, [&](EngineRank& seat) {
         SampleCall warm(Collective::kAllReduce, 10, n), sample(Collective::kAllReduce, 5000, n);
@@ -106,7 +109,7 @@ TEST(HostsThatDiffer, InAMessageAgainstACollective) {
         const Call receive = message(Collective::kRecv, 0, buffer, 10);
         seat.report(seat.comm->run({seat.rank == 1 ? &receive : &sample.call, 1}));
       });
-      ASSERT_TRUE(ranks.wait_reports(40));
+      ASSERT_TRUE(ranks.wait_reports());
       for (int r = 0; r < n; ++r) {
         const std::string text = ranks.text(r);
         EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << "rank " << r << ": " << text;
@@ -119,12 +122,12 @@ TEST(HostsThatDiffer, InAMessageAgainstACollective) {
 
 TEST(HostsThatDiffer, InMessagesThatNobodySends) {
   const Hosts hosts = {"a", "b", "b"};
-  RankProcesses ranks(3, on(hosts, 30), [](EngineRank& seat) {
+  RankProcesses ranks(3, on(hosts), [](EngineRank& seat) {
     int buffer[10];
     const Call receive = message(Collective::kRecv, (seat.rank + 1) % 3, buffer, 10);
     seat.report(seat.comm->run({&receive, 1}));
   });
-  ASSERT_TRUE(ranks.wait_reports(20));
+  ASSERT_TRUE(ranks.wait_reports());
   for (int r = 0; r < 3; ++r)
     EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << ranks.text(r);
 }
@@ -132,7 +135,7 @@ TEST(HostsThatDiffer, InMessagesThatNobodySends) {
 // Long waits of every kind without a mismatch must not be reported as stuck.
 TEST(HostsThatAgree, AreNotTakenForStuckWhereRanksAreOnlySlow) {
   const Hosts hosts = {"a", "b", "b", "a"};
-  RankProcesses ranks(4, on(hosts, 60), [](EngineRank& seat) {
+  RankProcesses ranks(4, on(hosts), [](EngineRank& seat) {
     const int rank = seat.rank;
     std::vector<int> data(500'000, rank);
     SampleCall sum(Collective::kAllReduce, 40'000, 4), all(Collective::kAllToAll, 1000, 4);
@@ -152,7 +155,7 @@ TEST(HostsThatAgree, AreNotTakenForStuckWhereRanksAreOnlySlow) {
     seat.expect(data[0] == 0, "the wrong data has come");
     seat.report(done);
   });
-  ASSERT_TRUE(ranks.wait_reports(60));
+  ASSERT_TRUE(ranks.wait_reports());
   for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   ranks.check_expectations();
 }
@@ -161,7 +164,8 @@ TEST(HostsThatAgree, AreNotTakenForStuckWhereRanksAreOnlySlow) {
 
 TEST(StoppedHostRank, IsNamedWithEveryRanksCallOnBothHosts) {
   const Hosts hosts = {"a", "b", "b", "a"};
-  RankProcesses ranks(4, on(hosts, 3), [](EngineRank& seat) {
+  RankProcesses ranks(4, on(hosts), [](EngineRank& seat) {
+    const DeadlineFromFlag deadline(seat, kLimit);
     SampleCall sample(Collective::kAllReduce, 5000, seat.size);
     for (int i = 0;; ++i) {
       const Status done = seat.comm->run({&sample.call, 1});
@@ -169,9 +173,11 @@ TEST(StoppedHostRank, IsNamedWithEveryRanksCallOnBothHosts) {
       if (i == 5) seat.mark(1);
     }
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   ranks.send(1, SIGSTOP);
-  ASSERT_TRUE(ranks.wait_reports(30, {1}));
+  ASSERT_TRUE(all_wait({ranks.pid(0), ranks.pid(2)}, 1, kAsked));
+  ranks.board().flag.store(1);
+  ASSERT_TRUE(ranks.wait_reports({1}));
   for (const int r : {0, 2, 3}) {
     const std::string text = ranks.text(r);
     EXPECT_EQ(ranks.status(r), StatusCode::kTimeout) << text;
@@ -184,20 +190,20 @@ TEST(StoppedHostRank, IsNamedWithEveryRanksCallOnBothHosts) {
     EXPECT_TRUE(has(text, ", waits for rank ") && has(text, "step ")) << text;
   }
   ranks.send(1, SIGCONT);
-  ASSERT_TRUE(ranks.wait_reports(30));
+  ASSERT_TRUE(ranks.wait_reports());
 }
 
 TEST(AbsentHostRank, IsReportedNotToHaveEntered) {
   const Hosts hosts = {"a", "b", "b"};
-  RankProcesses ranks(3, on(hosts, 2), [](EngineRank& seat) {
+  RankProcesses ranks(3, on(hosts), [](EngineRank& seat) {
+    if (seat.rank == 1) sleep_until_killed();
+    const DeadlineFromFlag deadline(seat, kLimit);
     SampleCall sample(Collective::kAllGather, 700, seat.size);
-    if (seat.rank == 1) {
-      seat.wait_flag(1, 30);
-      return;
-    }
     seat.report(seat.comm->run({&sample.call, 1}));
   });
-  ASSERT_TRUE(ranks.wait_reports(30, {1}));
+  ASSERT_TRUE(all_wait({ranks.pid(0), ranks.pid(2)}, 1, kAsked));
+  ranks.board().flag.store(1);
+  ASSERT_TRUE(ranks.wait_reports({1}));
   for (const int r : {0, 2}) {
     const std::string text = ranks.text(r);
     EXPECT_EQ(ranks.status(r), StatusCode::kTimeout) << text;
@@ -205,28 +211,26 @@ TEST(AbsentHostRank, IsReportedNotToHaveEntered) {
     EXPECT_TRUE(has(text, "not entered call 1")) << text;
     EXPECT_TRUE(has(text, "AllGather(count 700, int32)")) << text;
   }
-  ranks.board().flag.store(1);
 }
 
 // Between hosts a barrier is a sum of tokens. Errors still call it a barrier.
 TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
-  RankProcesses late(3, on({"a", "b", "b"}, 2), [](EngineRank& seat) {
+  RankProcesses late(3, on({"a", "b", "b"}), [](EngineRank& seat) {
+    if (seat.rank == 1) sleep_until_killed();
+    const DeadlineFromFlag deadline(seat, kLimit);
     SampleCall barrier(Collective::kBarrier, 0, seat.size);
-    if (seat.rank == 1) {
-      seat.wait_flag(1, 30);
-      return;
-    }
     seat.report(seat.comm->run({&barrier.call, 1}));
   });
-  ASSERT_TRUE(late.wait_reports(30, {1}));
+  ASSERT_TRUE(all_wait({late.pid(0), late.pid(2)}, 1, kAsked));
+  late.board().flag.store(1);
+  ASSERT_TRUE(late.wait_reports({1}));
   for (const int r : {0, 2}) {
     const std::string text = late.text(r);
     EXPECT_EQ(late.status(r), StatusCode::kTimeout) << text;
     EXPECT_TRUE(has(text, " in call 1, Barrier(") && !has(text, "AllReduce")) << text;
   }
-  late.board().flag.store(1);
 
-  RankProcesses ranks(3, on({"a", "b", "b"}, 30), [](EngineRank& seat) {
+  RankProcesses ranks(3, on({"a", "b", "b"}), [](EngineRank& seat) {
     SampleCall barrier(Collective::kBarrier, 0, seat.size);
     SampleCall sum(Collective::kAllReduce, 1, seat.size);
     Status done;
@@ -234,7 +238,7 @@ TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
       done = seat.comm->run({seat.rank == 0 ? &sum.call : &barrier.call, 1});
     seat.report(done);
   });
-  ASSERT_TRUE(ranks.wait_reports(30));
+  ASSERT_TRUE(ranks.wait_reports());
   for (int r = 0; r < 3; ++r) {
     const std::string text = ranks.text(r);
     EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << "rank " << r << ": " << text;
@@ -244,18 +248,17 @@ TEST(BarrierOfHosts, IsCalledABarrierInFaults) {
 
 // No rank of the silent host can report its state.
 TEST(AbsentHost, IsReportedAsSilent) {
-  RankProcesses ranks(2, on({"a", "b"}, 2), [](EngineRank& seat) {
+  RankProcesses ranks(2, on({"a", "b"}), [](EngineRank& seat) {
+    if (seat.rank == 1) sleep_until_killed();
+    const DeadlineFromFlag deadline(seat, kLimit);
     SampleCall sample(Collective::kAllGather, 700, seat.size);
-    if (seat.rank == 1) {
-      seat.wait_flag(1, 30);
-      return;
-    }
     seat.report(seat.comm->run({&sample.call, 1}));
   });
-  ASSERT_TRUE(ranks.wait_reports(30, {1}));
+  ASSERT_TRUE(all_wait({ranks.pid(0)}, 1));
+  ranks.board().flag.store(1);
+  ASSERT_TRUE(ranks.wait_reports({1}));
   EXPECT_EQ(ranks.status(0), StatusCode::kTimeout) << ranks.text(0);
   EXPECT_TRUE(has(ranks.text(0), "no report")) << ranks.text(0);
-  ranks.board().flag.store(1);
 }
 
 }  // namespace

@@ -10,8 +10,6 @@
 namespace rondo::test {
 namespace {
 
-constexpr double kInitDeadline = 300, kLimit = 60;
-
 // Every rank calls `prepare`, then joins. The rank `culprit` fails because of what it prepared.
 void expect_failure_of(int culprit, int ranks, const std::function<void()>& prepare,
                        const std::string& reason) {
@@ -19,9 +17,9 @@ void expect_failure_of(int culprit, int ranks, const std::function<void()>& prep
   options.create = false;
   RankProcesses processes(ranks, options, [&](EngineRank& seat) {
     if (seat.rank == culprit) prepare();
-    seat.report(seat.join(short_timeouts(kInitDeadline)));
+    seat.report(seat.join(short_timeouts()));
   });
-  ASSERT_TRUE(processes.wait_reports(kLimit));
+  ASSERT_TRUE(processes.wait_reports());
   for (int rank = 0; rank < ranks; ++rank) {
     EXPECT_NE(processes.status(rank), StatusCode::kSuccess) << "rank " << rank;
     EXPECT_NE(processes.text(rank).find(reason), std::string::npos) << processes.text(rank);
@@ -47,7 +45,7 @@ TEST(FaultAtInit, TheLeaderHasNoSharedMemory) {
 TEST(FileLimit, OfHalfAGigabyteIsEnoughForRanksOfAHost) {
   Job job(as_processes(3));
   job.create = false;
-  run_job(job, 120, [](NcclRank& seat) {
+  run_job(job, [](NcclRank& seat) {
     const rlimit limit{rlim_t{512} << 20, rlim_t{512} << 20};
     seat.expect(setrlimit(RLIMIT_FSIZE, &limit) == 0, "setrlimit");
     seat.join();

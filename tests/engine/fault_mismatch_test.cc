@@ -69,7 +69,7 @@ TEST_P(MismatchedCalls, AreReportedToEveryThreadWithBothCalls) {
       const std::string where = fmt::format("{} of {}, n={}, count={} {}", d.what,
                                             name(d.collective), n, count, algorithm);
       if (*algorithm != '\0') setenv("NCCL_ALGO", algorithm, 1);
-      const Communicators comms = make_communicators(n, short_timeouts(20));
+      const Communicators comms = make_communicators(n, short_timeouts());
       unsetenv("NCCL_ALGO");
       const CallRecord normal = sample_of(d, count, n, false).call.record;
       const CallRecord different = sample_of(d, count, n, true).call.record;
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(MismatchedCallsInGroups, GroupedAndUngroupedAreDifferent) {
-  const Communicators comms = make_communicators(3, short_timeouts(20));
+  const Communicators comms = make_communicators(3, short_timeouts());
   run_ranks(comms, [&](Communicator& comm) {
     SampleCall sample(Collective::kAllReduce, 100, 3);
     const Call twice[] = {sample.call, sample.call};
@@ -127,7 +127,7 @@ TEST(MismatchedCallsInGroups, GroupedAndUngroupedAreDifferent) {
 }
 
 TEST(MismatchedCallsWithoutData, AreDifferentFromThoseWithSome) {
-  const Communicators comms = make_communicators(2, short_timeouts(20));
+  const Communicators comms = make_communicators(2, short_timeouts());
   run_ranks(comms, [&](Communicator& comm) {
     SampleCall sample(Collective::kAllReduce, comm.rank() == 0 ? 0 : 4, 2);
     SampleCall barrier(Collective::kBarrier, 0, 2);
@@ -142,7 +142,7 @@ TEST(MismatchedCallsWithoutData, AreDifferentFromThoseWithSome) {
 // Every rank takes itself for the root, so no rank waits. A root compares every eighth call.
 TEST(MismatchedRoots, AreFoundThoughNobodyWaits) {
   for (int n : {2, 3, 8}) {
-    const Communicators comms = make_communicators(n, short_timeouts(20));
+    const Communicators comms = make_communicators(n, short_timeouts());
     std::barrier together(n);
     run_ranks(comms, [&](Communicator& comm) {
       SampleCall sample(Collective::kBroadcast, 1, n, comm.rank());
@@ -165,7 +165,7 @@ TEST(MismatchedRoots, AreFoundThoughNobodyWaits) {
 
 TEST(MismatchedMessages, OfDifferentSizesAreReportedToBothSides) {
   for (auto [sent, expected] : {std::pair{10, 20}, {20, 10}, {900'000, 500'000}, {1, 500'000}}) {
-    const Communicators comms = make_communicators(2, short_timeouts(20));
+    const Communicators comms = make_communicators(2, short_timeouts());
     run_ranks(comms, [&, sent = sent, expected = expected](Communicator& comm) {
       const int count = comm.rank() == 0 ? sent : expected;
       std::vector<int> buffer(static_cast<std::size_t>(count) + 64, 3);
@@ -190,7 +190,7 @@ TEST(MismatchedMessages, AgainstACollectiveAreFound) {
   for (const auto& [algorithm, count] : {std::pair{"oneshot,twoshot", 5000}, {"tree", 500'000}})
     for (int n : {2, 3, 8}) {
       setenv("NCCL_ALGO", algorithm, 1);
-      const Communicators comms = make_communicators(n, short_timeouts(300));
+      const Communicators comms = make_communicators(n, short_timeouts());
       unsetenv("NCCL_ALGO");
       run_ranks(comms, [&, count = count](Communicator& comm) {
         SampleCall warm(Collective::kAllReduce, 10, n), sample(Collective::kAllReduce, count, n);
@@ -209,7 +209,7 @@ TEST(MismatchedMessages, AgainstACollectiveAreFound) {
 
 // Long waits of every kind without a mismatch must not be reported as stuck.
 TEST(MismatchedMessages, AreNotSeenWhereRanksAreOnlySlow) {
-  const Communicators comms = make_communicators(3, short_timeouts(20));
+  const Communicators comms = make_communicators(3, short_timeouts());
   run_ranks(comms, [&](Communicator& comm) {
     const int rank = comm.rank();
     std::vector<int> data(200'000, rank);

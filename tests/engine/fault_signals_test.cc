@@ -59,7 +59,7 @@ Status work_through_the_storm(Communicator& comm) {
     if (in[49'999] != before) return fail(StatusCode::kInternalError, "a wrong message came");
   }
   const int last = n - 1;
-  auto child = comm.shrink({&last, 1}, short_timeouts(20), {});
+  auto child = comm.shrink({&last, 1}, short_timeouts(), {});
   if (comm.rank() == last) return ok_status();
   if (!child.ok()) return child.error();
   return sum_correctly(**child, 100);
@@ -73,13 +73,13 @@ TEST_P(SignalStorm, DisturbsNoInitAndNoCallOfProcesses) {
   if (*GetParam() != '\0') options.environment = {{"NCCL_ALGO", GetParam()}};
   RankProcesses ranks(4, options, [](EngineRank& seat) {
     start_signal_storm();
-    Status done = seat.join(short_timeouts(30));
+    Status done = seat.join(short_timeouts());
     if (done.ok()) done = work_through_the_storm(*seat.comm);
     stop_signal_storm();
     seat.expect(signals_seen.load() > 10, "no storm");
     seat.report(done);
   });
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   for (int r = 0; r < 4; ++r)
     EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << "rank " << r << ": " << ranks.text(r);
   ranks.check_expectations();
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, SignalStorm, testing::Values("", "ring", "t
 TEST(SignalStorm, DisturbsNoInitAndNoCallOfThreads) {
   start_signal_storm();
   {
-    const Communicators comms = make_communicators(4, short_timeouts(30));
+    const Communicators comms = make_communicators(4, short_timeouts());
     run_ranks(comms, [](Communicator& comm) {
       const Status done = work_through_the_storm(comm);
       EXPECT_TRUE(done.ok()) << done.error().text;
@@ -116,13 +116,13 @@ int use_after_fork(Communicator& inherited) {
   const auto fault = inherited.fault();
   if (!fault || !refused(fault->error())) return 2;
   const int excluded = 1;
-  auto child = inherited.shrink({&excluded, 1}, short_timeouts(5), {});
+  auto child = inherited.shrink({&excluded, 1}, short_timeouts(), {});
   if (child.ok() || !refused(child.error())) return 3;
-  auto part = inherited.split(0, 0, short_timeouts(5), {});
+  auto part = inherited.split(0, 0, short_timeouts(), {});
   if (part.ok() || !refused(part.error())) return 4;
   inherited.abort();
   inherited.revoke();
-  const Communicators own = make_communicators(2, short_timeouts(20));
+  const Communicators own = make_communicators(2, short_timeouts());
   if (!own[0] || !own[1]) return 5;
   std::atomic<int> right{0};
   run_ranks(own, [&](Communicator& comm) { right += sum_correctly(comm, 30'000).ok() ? 1 : 0; });
@@ -131,7 +131,7 @@ int use_after_fork(Communicator& inherited) {
 
 TEST(ForkAfterInit, LeavesTheParentAloneAndLetsTheChildStartAnew) {
   for (bool destroys : {false, true}) {
-    RankProcesses ranks(2, short_timeouts(30), [destroys](EngineRank& seat) {
+    RankProcesses ranks(2, short_timeouts(), [destroys](EngineRank& seat) {
       seat.expect(sum_correctly(*seat.comm, 5000).ok(), "before the fork");
       if (seat.rank == 0) {
         const pid_t child = fork();
@@ -151,7 +151,7 @@ TEST(ForkAfterInit, LeavesTheParentAloneAndLetsTheChildStartAnew) {
       seat.report(sum_correctly(*seat.comm, 5000));
       seat.expect(!seat.comm->fault(), "the child's end made a fault");
     });
-    ASSERT_TRUE(ranks.wait_exits(40));
+    ASSERT_TRUE(ranks.wait_exits());
     for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
     ranks.check_expectations();
   }
@@ -160,7 +160,7 @@ TEST(ForkAfterInit, LeavesTheParentAloneAndLetsTheChildStartAnew) {
 // A thread was inside a call during the fork. That thread is absent in the child, so abort() there
 // must not wait for it.
 TEST(ForkAfterInit, InTheMiddleOfACallAbortStillReturns) {
-  RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
+  RankProcesses ranks(2, short_timeouts(), [](EngineRank& seat) {
     std::thread caller;
     if (seat.rank == 0) {
       caller = std::thread([&] { seat.report(sum_correctly(*seat.comm, 5000)); });
@@ -171,16 +171,16 @@ TEST(ForkAfterInit, InTheMiddleOfACallAbortStillReturns) {
         _exit(sum_correctly(*seat.comm, 5).code() == StatusCode::kInvalidUsage ? 0 : 1);
       }
       int status = -1;
-      for (int i = 0; i < 10'000 && waitpid(child, &status, WNOHANG) == 0; ++i) usleep(1000);
+      wait_until([&] { return waitpid(child, &status, WNOHANG) != 0; });
       seat.expect(status == 0, fmt::format("the child ended with {:#x}", status));
       seat.board.flag.store(1);
       caller.join();
     } else {
-      seat.expect(seat.wait_flag(1, 20), "no flag");
+      seat.expect(seat.wait_flag(1), "no flag");
       seat.report(sum_correctly(*seat.comm, 5000));
     }
   });
-  ASSERT_TRUE(ranks.wait_exits(40));
+  ASSERT_TRUE(ranks.wait_exits());
   for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   ranks.check_expectations();
 }

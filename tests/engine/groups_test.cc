@@ -123,7 +123,7 @@ TEST_P(GroupedCalls, EqualTheReferenceAsThreads) {
 
 TEST_P(GroupedCalls, EqualTheReferenceAsProcesses) {
   const int n = GetParam();
-  RankProcesses ranks(n, short_timeouts(30), [&](EngineRank& seat) {
+  RankProcesses ranks(n, short_timeouts(), [&](EngineRank& seat) {
     std::mt19937 random(4711);
     for (int round = 0; round < 10; ++round) {
       const std::string wrong = run_group(*seat.comm, random_group(random, n, 40));
@@ -136,7 +136,7 @@ TEST_P(GroupedCalls, EqualTheReferenceAsProcesses) {
       seat.expect(seat.comm->describe_ranks().find("grouped") != std::string::npos,
                   "the group was not fused");
   });
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -216,7 +216,7 @@ TEST(Groups, MadeDifferentlyAreNamed) {
        "AllReduce(count 100, int32, sum) alone"},
   };
   for (const Odd& odd : odds) {
-    const Communicators comms = make_communicators(2, short_timeouts(20));
+    const Communicators comms = make_communicators(2, short_timeouts());
     run_ranks(comms, [&](Communicator& comm) {
       const std::vector<std::size_t> counts =
           comm.rank() == 0 ? std::vector<std::size_t>{100, 200, 300} : odd.counts;
@@ -246,7 +246,7 @@ TEST(Groups, MadeDifferentlyNearTheLongestFusedCallAreNamed) {
       {300, " as number 47 of 47 grouped calls"},
   };
   for (const auto& [calls, place] : ends) {
-    const Communicators comms = make_communicators(2, short_timeouts(20));
+    const Communicators comms = make_communicators(2, short_timeouts());
     run_ranks(comms, [&, calls = calls, place = place](Communicator& comm) {
       std::vector<std::unique_ptr<SampleCall>> samples;
       std::vector<Call> group;

@@ -58,7 +58,7 @@ constexpr const char* kMessage = "cannot share memory";
 
 // Makes the communicator, checks a sum and a message around the ring, records the number of hosts.
 void make_and_check(EngineRank& seat) {
-  if (const Status joined = seat.join(short_timeouts(60)); !joined.ok()) return seat.report(joined);
+  if (const Status joined = seat.join(short_timeouts()); !joined.ok()) return seat.report(joined);
   for (const std::size_t count : {std::size_t{1}, std::size_t{300'000}}) {
     SampleCall sample(Collective::kAllReduce, count, seat.size);
     std::fill_n(sample.input(), count, seat.rank + 1);
@@ -102,7 +102,7 @@ void check_refused(int ranks, const std::set<int>& refused, const Refusal& what)
     if (refused.count(seat.rank) != 0 && !refuse(what)) return seat.mark(1);
     make_and_check(seat);
   });
-  ASSERT_TRUE(processes.wait_exits(120));
+  ASSERT_TRUE(processes.wait_exits());
   for (int r = 0; r < ranks; ++r) {
     ASSERT_TRUE(processes.reported(r)) << "no seccomp here";
     EXPECT_EQ(processes.status(r), StatusCode::kSuccess)
@@ -139,7 +139,7 @@ TEST(RefusedCallsOfThreads, LeaveThemTheirProcess) {
     });
     seat.report(ok_status());
   });
-  ASSERT_TRUE(processes.wait_exits(60));
+  ASSERT_TRUE(processes.wait_exits());
   EXPECT_TRUE(processes.reported(0));
   EXPECT_EQ(logs.count(0, " 1 host, ready"), 3);
   EXPECT_EQ(logs.count(0, kMessage), 0);
@@ -158,7 +158,7 @@ TEST(Clones, ShareMemoryWithWhomTheyReachAndUseTcpWithTheOthers) {
     if (seat.rank >= 2 && !clones.go_there()) return seat.mark(1);
     make_and_check(seat);
   });
-  ASSERT_TRUE(processes.wait_exits(120));
+  ASSERT_TRUE(processes.wait_exits());
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(processes.status(r), StatusCode::kSuccess)
         << "rank " << r << ": " << processes.text(r);

@@ -12,31 +12,31 @@
 namespace rondo::test {
 namespace {
 
-// Inspects `rank` until its state contains `text`, for at most 10 s. Returns the last state.
+// Inspects `rank` until its state contains `text`. Returns the last state.
 std::string wait_for_text(int pid, int rank, const std::string& text) {
   std::string last;
-  for (int turn = 0; turn < 1000; ++turn) {
+  wait_until([&] {
     const auto views = inspect_process(pid);
-    if (!views.ok()) return views.error().text;
+    if (!views.ok()) last = views.error().text;
+    if (!views.ok()) return true;
     for (const RankView& view : views->front().ranks)
       if (view.rank == rank) last = view.doing;
-    if (last.find(text) != std::string::npos) return last;
-    nap(0.01);
-  }
+    return last.find(text) != std::string::npos;
+  });
   return last;
 }
 
 TEST(Inspect, ReportsWhoIsInWhichCallAndWhomItWaitsFor) {
-  CommOptions options = short_timeouts(60);
+  CommOptions options = short_timeouts();
   options.name = "weights";
   RankProcesses ranks(3, options, [](EngineRank& seat) {
     SampleCall first(Collective::kAllReduce, 100, 3), second(Collective::kAllReduce, 5000, 3);
     seat.expect(seat.comm->run({&first.call, 1}).ok(), "the first call");
     seat.mark(1);
-    if (seat.rank == 2) seat.wait_flag(1, 30);
+    if (seat.rank == 2) seat.wait_flag(1);
     seat.expect(seat.comm->run({&second.call, 1}).ok(), "the second call");
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   const std::string doing = wait_for_text(ranks.pid(1), 0, "waits for rank 2");
   EXPECT_NE(doing.find("in call 2, AllReduce(count 5000, int32, sum)"), std::string::npos) << doing;
   EXPECT_NE(doing.find("waits for rank 2"), std::string::npos) << doing;
@@ -63,7 +63,7 @@ TEST(Inspect, ReportsWhoIsInWhichCallAndWhomItWaitsFor) {
   EXPECT_EQ(inspect_process(ranks.pid(0))->front().ranks[2].state, "stopped");
   ranks.send(2, SIGCONT);
   ranks.board().flag.store(1);
-  ASSERT_TRUE(ranks.wait_exits(30));  // inspection did not disturb the ranks
+  ASSERT_TRUE(ranks.wait_exits());  // inspection did not disturb the ranks
   ranks.check_expectations();
 }
 
@@ -99,15 +99,15 @@ TEST(Inspect, ReportsWhyThereIsNothingToSee) {
   EXPECT_NE(text(1 << 30).find("there is no process 1073741824"), std::string::npos);
   const pid_t child = fork();
   if (child == 0) {
-    execlp("sleep", "sleep", "30", nullptr);
+    execlp("sleep", "sleep", "600", nullptr);
     _exit(1);
   }
   std::string output;
-  for (int turn = 0; turn < 500 && output.find("(sleep 30)") == std::string::npos; ++turn) {
+  wait_until([&] {
     output = text(child);
-    nap(0.01);
-  }
-  EXPECT_NE(output.find("(sleep 30) has no Rondo communicator"), std::string::npos) << output;
+    return output.find("(sleep 600)") != std::string::npos;
+  });
+  EXPECT_NE(output.find("(sleep 600) has no Rondo communicator"), std::string::npos) << output;
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }

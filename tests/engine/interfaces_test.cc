@@ -39,13 +39,12 @@ Outcome sum_of_two_hosts(const JoinedNamespaces& hosts, const Environment& envir
       for (const auto& [name, value] : only_there) setenv(name.c_str(), value.c_str(), 1);
       if (!hosts.go_there()) return seat.report(fail(StatusCode::kInternalError, "setns"));
     }
-    if (const Status joined = seat.join(short_timeouts(20)); !joined.ok())
-      return seat.report(joined);
+    if (const Status joined = seat.join(short_timeouts()); !joined.ok()) return seat.report(joined);
     SampleCall sample(Collective::kAllReduce, 1000, seat.size);
     seat.report(seat.comm->run({&sample.call, 1}));
   });
-  ranks.wait_reports(60);
-  ranks.wait_exits(60);
+  ranks.wait_reports();
+  ranks.wait_exits();
   return {{ranks.status(0), ranks.status(1)}, {ranks.text(0), ranks.text(1)}};
 }
 
@@ -87,7 +86,7 @@ TEST(YoungInterfaces, ARankThatNamesLoIsBelieved) {
   if (!hosts) GTEST_SKIP() << "no network namespaces here";
   Job job(as_processes(2));
   job.hosts = {"one", "two"};  // both in this namespace
-  job.comm = short_timeouts(20);
+  job.comm = short_timeouts();
   job.environment = {{"NCCL_COMM_ID", meet_at_near()}, {"NCCL_SOCKET_IFNAME", "lo"}};
   run_job(job, [](EngineRank& seat) {
     SampleCall sample(Collective::kAllReduce, 1000, seat.size);

@@ -63,7 +63,7 @@ int ranks_on_a_link() {
             "ip addr add fe80::2/64 dev v1 nodad"))
     return 77;
   Job options;
-  options.comm.timeout_seconds = options.comm.init_timeout_seconds = 30;
+  options.comm.timeout_seconds = options.comm.init_timeout_seconds = kLongestWait / 2;
   options.environment = {{"NCCL_SOCKET_FAMILY", "AF_INET6"}, {"NCCL_SOCKET_IFNAME", "v"}};
   options.hosts = {"one", "two"};
   RankProcesses ranks(2, options, [](EngineRank& seat) {
@@ -76,7 +76,7 @@ int ranks_on_a_link() {
     seat.report(seat.comm->run({&call, 1}));
     seat.expect(out == 2, "the sum is not 2");
   });
-  if (!ranks.wait_reports(60)) return 1;
+  if (!ranks.wait_reports()) return 1;
   for (int rank = 0; rank < 2; ++rank)
     if (ranks.status(rank) != StatusCode::kSuccess) {
       fmt::print("rank {}: {}\n", rank, ranks.text(rank));

@@ -40,7 +40,7 @@ class SharedMemory : public testing::TestWithParam<int> {};
 
 TEST_P(SharedMemory, StaysBelowTheLimitWithConnectionsToAllOthers) {
   const WithEnvironment none("RONDO_RECORD", "0");  // a record of calls has memory of its own
-  RankProcesses ranks(GetParam(), short_timeouts(60), [](EngineRank& seat) {
+  RankProcesses ranks(GetParam(), short_timeouts(), [](EngineRank& seat) {
     const std::uint64_t before = seat.comm->memory().shared_bytes;
     use_all(seat);
     const std::uint64_t used = seat.comm->memory().shared_bytes;
@@ -54,7 +54,7 @@ TEST_P(SharedMemory, StaysBelowTheLimitWithConnectionsToAllOthers) {
     seat.expect(used >= kStagingSlots * round + slots, fmt::format("only {} bytes", used));
     seat.expect(used <= kMaxBytes, fmt::format("{} bytes", used));
   });
-  ASSERT_TRUE(ranks.wait_exits(100));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -81,7 +81,7 @@ TEST(ConnectionSlots, OfAnySizeCarryEveryCall) {
     for (const std::vector<std::string>& hosts :
          {std::vector<std::string>{}, std::vector<std::string>{"a", "a", "b"}}) {
       Job options;
-      options.comm = short_timeouts(60);
+      options.comm = short_timeouts();
       options.environment = {{"NCCL_BUFFSIZE", bytes}, {"NCCL_ALGO", "ring,tree,recursive"}};
       options.hosts = hosts;
       RankProcesses ranks(3, options, [&](EngineRank& seat) {
@@ -92,7 +92,7 @@ TEST(ConnectionSlots, OfAnySizeCarryEveryCall) {
         }
         seat.report(ok_status());
       });
-      ASSERT_TRUE(ranks.wait_exits(60));
+      ASSERT_TRUE(ranks.wait_exits());
       ranks.check_expectations();
     }
   }

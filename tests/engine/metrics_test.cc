@@ -12,7 +12,6 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/poll_until.h"
 #include "tests/support/engine_rank.h"
 #include "tests/support/ports.h"
 #include "tests/support/processes.h"
@@ -74,7 +73,7 @@ std::string file_text(const std::string& path) {
 
 Job with_metrics(const std::string& place, Environment more = {}) {
   Job job;
-  job.comm = short_timeouts(30);
+  job.comm = short_timeouts();
   job.comm.name = "world";
   job.environment = {{"RONDO_METRICS", place}};
   job.environment.insert(job.environment.end(), more.begin(), more.end());
@@ -86,7 +85,7 @@ void work(EngineRank& seat) {
   SampleCall sample(Collective::kAllReduce, 100, seat.size);
   for (int i = 0; i < 10; ++i) seat.expect(seat.comm->run({&sample.call, 1}).ok(), "a call");
   seat.mark(1);
-  seat.wait_flag(1, 60);
+  seat.wait_flag(1);
 }
 
 constexpr const char* kTenCalls =
@@ -96,13 +95,13 @@ constexpr const char* kTenCalls =
 TEST(MetricsAtAPort, AreThoseOfAllRanksOfTheHost) {
   const int port = reserved_port();
   RankProcesses ranks(3, with_metrics(std::to_string(port)), work);
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   const Fd silent = connected_to(port);  // delays nobody
   const std::string text = scraped(port);
   EXPECT_TRUE(text.starts_with("HTTP/1.1 200 OK\r\n")) << text;
   EXPECT_THAT(text, HasSubstr(kTenCalls));
   ranks.board().flag.store(1);
-  ASSERT_TRUE(ranks.wait_exits(30));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -115,9 +114,9 @@ TEST(MetricsAtAPort, CountTheBytesBetweenHosts) {
     work(seat);
     SampleCall sample(Collective::kAllReduce, 100, seat.size);
     seat.expect(!seat.comm->run({&sample.call, 1}).ok(), "a call without its peer");
-    seat.wait_flag(2, 60);
+    seat.wait_flag(2);
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   const std::string text = scraped(port);
   const auto value = [&](const std::string& name) {
     const std::size_t at = text.find("\n" + name + "{");
@@ -139,8 +138,7 @@ TEST(MetricsAtAPort, CountTheBytesBetweenHosts) {
                            std::to_string(serving) + "\"} 1";
   ranks.send(1 - serving, SIGKILL);
   ranks.board().flag.store(1);
-  EXPECT_TRUE(poll_until([&] { return scraped(port).find(lost) != std::string::npos; },
-                         seconds_from_now(30)));
+  EXPECT_TRUE(wait_until([&] { return scraped(port).find(lost) != std::string::npos; }));
   ranks.board().flag.store(2);
 }
 
@@ -150,11 +148,10 @@ TEST(MetricsInAFile, AreReplacedAndRemovedAtTheEnd) {
   Job job = with_metrics(path);
   job.leave_by_exit = true;
   RankProcesses ranks(3, job, work);
-  EXPECT_TRUE(poll_until([&] { return file_text(path).find(kTenCalls) != std::string::npos; },
-                         seconds_from_now(30)))
+  EXPECT_TRUE(wait_until([&] { return file_text(path).find(kTenCalls) != std::string::npos; }))
       << file_text(path);
   ranks.board().flag.store(1);
-  ASSERT_TRUE(ranks.wait_exits(30));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
@@ -173,11 +170,11 @@ TEST(MetricsThatCannotBeServed, CostOneLine) {
     job.create = false;
     RankProcesses ranks(2, job, [](EngineRank& seat) {
       log::reset();  // this process has read the variables of the test's
-      seat.expect(seat.join(short_timeouts(30)).ok(), "create");
+      seat.expect(seat.join(short_timeouts()).ok(), "create");
       seat.board.flag.store(1);
       work(seat);
     });
-    ASSERT_TRUE(ranks.wait_exits(60));
+    ASSERT_TRUE(ranks.wait_exits());
     ranks.check_expectations();
     const std::string text =
         file_text(fmt::format("{}/log.{}.{}", folder.path(), number, ranks.pid(0)));

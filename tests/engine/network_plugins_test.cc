@@ -39,7 +39,7 @@ std::unique_ptr<RankProcesses> join(const std::vector<Wish>& wishes,
     const Wish& wish = wishes[static_cast<std::size_t>(seat.rank) % wishes.size()];
     if (!wish.plugin.empty()) ::setenv("NCCL_NET_PLUGIN", wish.plugin.c_str(), 1);
     ::setenv("RONDO_TEST_PLUGIN", wish.behaviour.c_str(), 1);
-    CommOptions options = short_timeouts(30);
+    CommOptions options = short_timeouts();
     options.network = wish.network;
     const Status joined = seat.join(options);
     if (joined.ok()) {
@@ -52,7 +52,7 @@ std::unique_ptr<RankProcesses> join(const std::vector<Wish>& wishes,
     seat.report(joined);
   };
   auto ranks = std::make_unique<RankProcesses>(kRanks, on_hosts(hosts), body);
-  EXPECT_TRUE(ranks->wait_reports(60));
+  EXPECT_TRUE(ranks->wait_reports());
   ranks->check_expectations();
   return ranks;
 }
@@ -107,7 +107,7 @@ TEST(NetworkPlugins, WhatCannotBeUsedIsNotLookedAtOnOneHostNorWhereAnotherNetwor
 TEST(NetworkPlugins, APluginThatFailsLaterEndsTheCallByName) {
   const auto body = [](EngineRank& seat) {
     ::setenv("NCCL_NET_PLUGIN", plugin_file().c_str(), 1);
-    const Status joined = seat.join(short_timeouts(30));
+    const Status joined = seat.join(short_timeouts());
     seat.expect(joined.ok(), "no communicator");
     if (!joined.ok()) return;
     const Case sum{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 70001, 7};
@@ -123,7 +123,7 @@ TEST(NetworkPlugins, APluginThatFailsLaterEndsTheCallByName) {
                                    : ok_status());
   };
   RankProcesses ranks(kRanks, on_hosts(kTwo), body);
-  ASSERT_TRUE(ranks.wait_reports(90));
+  ASSERT_TRUE(ranks.wait_reports());
   bool named = false;
   for (int r = 0; r < kRanks; ++r) {
     EXPECT_NE(ranks.status(r), StatusCode::kSuccess) << r;

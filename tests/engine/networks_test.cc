@@ -44,7 +44,7 @@ class Networks : public testing::Test {
       add_loop_network([has = setting.has_loop](int rank) {
         return has[static_cast<std::size_t>(rank)] ? "" : kWhyNot;
       });
-      CommOptions options = short_timeouts(30);
+      CommOptions options = short_timeouts();
       options.network = setting.asked[r];
       const Status joined = seat.join(options);
       if (joined.ok()) {
@@ -57,7 +57,7 @@ class Networks : public testing::Test {
       seat.report(joined);
     };
     auto ranks = std::make_unique<RankProcesses>(4, on(hosts), body);
-    EXPECT_TRUE(ranks->wait_reports(60));
+    EXPECT_TRUE(ranks->wait_reports());
     ranks->check_expectations();
     return ranks;
   }
@@ -112,7 +112,7 @@ TEST_F(Networks, OneHostOpensNone) {
 TEST_F(Networks, APeerThatIsKilledIsNamedWhateverCarriesTheData) {
   const auto body = [](EngineRank& seat) {
     add_loop_network();
-    const Status joined = seat.join(short_timeouts(30));
+    const Status joined = seat.join(short_timeouts());
     seat.expect(joined.ok(), "no communicator");
     if (!joined.ok()) return;
     const Case sum{Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, seat.size, 0, 70001, 7};
@@ -125,9 +125,9 @@ TEST_F(Networks, APeerThatIsKilledIsNamedWhateverCarriesTheData) {
                                    : ok_status());
   };
   RankProcesses ranks(4, on(kTwoHosts), body);
-  ASSERT_TRUE(ranks.wait_stage(20, 60));
+  ASSERT_TRUE(ranks.wait_stage(20));
   ranks.send(3, SIGKILL);
-  ASSERT_TRUE(ranks.wait_reports(60, {3}));
+  ASSERT_TRUE(ranks.wait_reports({3}));
   for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError);
     EXPECT_EQ(ranks.culprit(r), 3);
@@ -140,15 +140,15 @@ TEST_F(Networks, ThatHaveNoWayBetweenTwoRanksReportWhyToBoth) {
   if (!ucx::library_version().ok()) GTEST_SKIP() << ucx::library_version().error().text;
   RankProcesses ranks(2, on({"a", "b"}), [](EngineRank& seat) {
     setenv("UCX_TLS", seat.rank == 0 ? "tcp" : "posix", 1);
-    CommOptions options = short_timeouts(30);
+    CommOptions options = short_timeouts();
     options.network = "UCX";
     Status result = seat.join(options);
     SampleCall sum(Collective::kAllReduce, 1000, seat.size);
     if (result.ok()) result = seat.comm->run({&sum.call, 1});
     seat.report(result);
-    wait_until([&] { return seat.board.seats[1 - seat.rank].reported.load() != 0; }, 60);
+    wait_until([&] { return seat.board.seats[1 - seat.rank].reported.load() != 0; });
   });
-  ASSERT_TRUE(ranks.wait_reports(90));
+  ASSERT_TRUE(ranks.wait_reports());
   for (int r = 0; r < 2; ++r) {
     EXPECT_EQ(ranks.status(r), StatusCode::kSystemError) << ranks.text(r);
     for (const char* part : {"rank 1", "cannot be reached", "cannot reach this rank by UCX"})

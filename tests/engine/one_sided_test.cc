@@ -71,7 +71,7 @@ class OneSidedProcesses : public testing::TestWithParam<bool> {};
 TEST_P(OneSidedProcesses, PutsReachEveryMemory) {
   const bool hosts = GetParam();
   Job options;
-  options.comm = short_timeouts(30);
+  options.comm = short_timeouts();
   if (hosts) options.environment = {{"NCCL_SHM_DISABLE", "1"}, {"NCCL_SOCKET_IFNAME", "lo"}};
   RankProcesses ranks(3, options, [](EngineRank& seat) {
     for (const bool mapped : {true, false})
@@ -80,7 +80,7 @@ TEST_P(OneSidedProcesses, PutsReachEveryMemory) {
         seat.expect(wrong.empty(), fmt::format("mapped {} count {}: {}", mapped, count, wrong));
       }
   });
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Places, OneSidedProcesses, testing::Bool(), [](const au
 });
 
 TEST(OneSided, SignalsAreCountedAndComeAfterThePutsBeforeThem) {
-  RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
+  RankProcesses ranks(2, short_timeouts(), [](EngineRank& seat) {
     WindowMemory memory(4, false);  // puts use the lane, so the signal after them must too
     const auto window = seat.comm->register_window(memory.data(), 16);
     seat.expect(window.ok(), "register");
@@ -108,7 +108,7 @@ TEST(OneSided, SignalsAreCountedAndComeAfterThePutsBeforeThem) {
       seat.expect(run(*seat.comm, wait_for(0, 100, 2)).ok(), "the puts' own signals");
     }
   });
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -145,7 +145,7 @@ class CountedSignals : public testing::TestWithParam<Path> {};
 TEST_P(CountedSignals, LeaveWhatAWaitDidNotAskForToTheNext) {
   const Path path = GetParam();
   Job options;
-  options.comm = short_timeouts(20);
+  options.comm = short_timeouts();
   if (path == Path::kLaneBetweenHosts)
     options.environment = {{"NCCL_SHM_DISABLE", "1"}, {"NCCL_SOCKET_IFNAME", "lo"}};
   RankProcesses ranks(2, options, [&](EngineRank& seat) {
@@ -178,7 +178,7 @@ TEST_P(CountedSignals, LeaveWhatAWaitDidNotAskForToTheNext) {
       seat.expect(memory.data()[1] == value, "a wait ended before its signal");
     }
   });
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -188,16 +188,16 @@ INSTANTIATE_TEST_SUITE_P(Paths, CountedSignals,
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST(OneSided, AWaitForADeadRankNamesIt) {
-  RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
+  RankProcesses ranks(2, short_timeouts(), [](EngineRank& seat) {
     SampleCall meet(Collective::kBarrier, 0, 2);
     seat.expect(run(*seat.comm, meet.call).ok(), "barrier");
     seat.mark(1);
-    if (seat.rank == 1) seat.wait_flag(1, 30);
+    if (seat.rank == 1) seat.wait_flag(1);
     seat.report(run(*seat.comm, wait_for(1, 1)));
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   ranks.send(1, SIGKILL);
-  ASSERT_TRUE(ranks.wait_reports(10, {1}));
+  ASSERT_TRUE(ranks.wait_reports({1}));
   EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
   EXPECT_NE(ranks.text(0).find("rank 1"), std::string::npos) << ranks.text(0);
   EXPECT_NE(ranks.text(0).find("WaitSignal(count 1"), std::string::npos) << ranks.text(0);
@@ -212,7 +212,7 @@ TEST(OneSided, AWaitWithoutASignalEndsAtItsDeadline) {
 }
 
 TEST(OneSided, PutsIntoAWindowThatIsGoneAreRefused) {
-  RankProcesses ranks(2, short_timeouts(30), [](EngineRank& seat) {
+  RankProcesses ranks(2, short_timeouts(), [](EngineRank& seat) {
     WindowMemory memory(4, false);
     const auto window = seat.comm->register_window(memory.data(), 16);
     if (seat.rank == 1) seat.comm->deregister_window(*window);
@@ -221,7 +221,7 @@ TEST(OneSided, PutsIntoAWindowThatIsGoneAreRefused) {
     seat.report(run(*seat.comm, wait_for(1 - seat.rank, 1)));
     seat.expect(memory.data()[0] == -1, "written into a window that was deregistered");
   });
-  ASSERT_TRUE(ranks.wait_reports(20));
+  ASSERT_TRUE(ranks.wait_reports());
   for (int r : {0, 1}) {
     EXPECT_EQ(ranks.status(r), StatusCode::kInvalidUsage) << ranks.text(r);
     EXPECT_NE(ranks.text(r).find("window that is not registered"), std::string::npos)

@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "base/fd.h"
 #include "tests/gpu/rank_logs.h"
@@ -35,7 +36,7 @@ constexpr Collective kCopies[] = {Collective::kBroadcast, Collective::kAllGather
 
 Job with_reads(const char* value = "2") {
   Job job;
-  job.comm = short_timeouts(60);
+  job.comm = short_timeouts();
   job.environment = {{"RONDO_CMA", value}};
   return job;
 }
@@ -72,7 +73,7 @@ TEST_P(PeerReads, MoveEveryByteOnce) {
                               ran.read_bytes));
     }
   });
-  ASSERT_TRUE(ranks.wait_exits(120));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -100,7 +101,7 @@ void check_results(const Layout& layout) {
         }
     seat.expect(read > 0, "nothing was read");
   });
-  ASSERT_TRUE(ranks.wait_exits(120));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -129,7 +130,7 @@ TEST(PeerReadResults, AreRightForAnAllToAllInPlaceOfOneRank) {
     seat.expect(wrong == 0, fmt::format("{} wrong values", wrong));
     seat.expect((seat.comm->last_plan().staged_bytes > 0) == in_place, "staged by another rank");
   });
-  ASSERT_TRUE(ranks.wait_exits(120));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -177,7 +178,7 @@ TEST_P(ForbiddenReads, LeaveAllRanksStagingAndOneLine) {
   RankProcesses ranks(3, job, [&](EngineRank& seat) {
     if (seat.rank == 1 && !ban.apply()) return seat.expect(false, "no such ban here");
     logs.use(seat.rank);
-    const Status joined = seat.join(short_timeouts(60));
+    const Status joined = seat.join(short_timeouts());
     seat.expect(joined.ok(), joined.ok() ? "" : joined.error().text);
     if (!joined.ok()) return;
     for (const Collective collective : kCopies) {
@@ -190,7 +191,7 @@ TEST_P(ForbiddenReads, LeaveAllRanksStagingAndOneLine) {
                   fmt::format("{} bytes read, {} staged", ran.read_bytes, ran.staged_bytes));
     }
   });
-  ASSERT_TRUE(ranks.wait_exits(120));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
   constexpr const char* kLine = "private buffers are copied through shared memory";
   std::string last;
@@ -205,12 +206,12 @@ TEST(ForbiddenReads, OfAnUnknownKindAreAnError) {
   Job job = with_reads("3");
   job.create = false;
   RankProcesses ranks(1, job, [](EngineRank& seat) {
-    const Status joined = seat.join(short_timeouts(60));
+    const Status joined = seat.join(short_timeouts());
     seat.expect(joined.code() == StatusCode::kInvalidUsage &&
                     joined.error().text.find("RONDO_CMA=3") != std::string::npos,
                 "it was accepted");
   });
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -244,11 +245,11 @@ TEST(PeerReadFaults, AKilledRankIsNamedAndNoResultIsWrong) {
   std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
   for (std::size_t kill = 0; kill < kills(); ++kill) {
     RankProcesses ranks(3, with_reads(), gather_until_fault);
-    ASSERT_TRUE(ranks.wait_stage(1, 60));
+    ASSERT_TRUE(ranks.wait_stage(1));
     nap(std::uniform_real_distribution<>(0, 0.004)(random));
     const int victim = static_cast<int>(random() % 3);
     ranks.send(victim, SIGKILL);
-    ASSERT_TRUE(ranks.wait_reports(60, {victim}));
+    ASSERT_TRUE(ranks.wait_reports({victim}));
     ranks.check_expectations();
     for (int r = 0; r < 3; ++r) {
       if (r == victim) continue;
@@ -267,7 +268,7 @@ TEST(PeerReadFaults, MemoryThatIsNotThereIsNamed) {
     call.send = call.receive = seat.rank == 0 ? reinterpret_cast<int*>(4096) : data.data();
     seat.report(seat.comm->run({&call, 1}));
   });
-  ASSERT_TRUE(ranks.wait_reports(60));
+  ASSERT_TRUE(ranks.wait_reports());
   for (int r = 0; r < 2; ++r) {
     EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
     EXPECT_NE(ranks.text(r).find("rank 1 could not read the buffer of rank 0"), std::string::npos)
@@ -289,7 +290,7 @@ void read_late(int, siginfo_t*, void* context) {
   const auto* here = reinterpret_cast<const iovec*>(registers[REG_RSI]);
   const auto* there = reinterpret_cast<const iovec*>(registers[REG_R10]);
   late_reader->mark(2);
-  late_reader->expect(late_reader->wait_flag(1, 60), "no flag");
+  late_reader->expect(late_reader->wait_flag(1), "no flag");
   const Fd memory(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   ssize_t sum = 0;
   for (greg_t i = 0; i < registers[REG_RDX]; ++i)
@@ -305,8 +306,12 @@ TEST(PeerReadFaults, AReadAfterItsOwnerHasLeftIsNoResult) {
     Call call;
     call.record = {kCount, Collective::kBroadcast, DataType::kInt32, RedOp::kSum, 0, 0};
     call.send = call.receive = data.data();
+    std::thread deadline;
     if (seat.rank == 0) {
-      seat.comm->set_timeout(0.3);
+      deadline = std::thread([&] {  // once the read is about to begin
+        wait_until([&] { return seat.board.seats[1].stage.load() == 2; });
+        seat.comm->set_timeout(0.3);
+      });
     } else {
       late_reader = &seat;
       struct sigaction action {};
@@ -317,22 +322,23 @@ TEST(PeerReadFaults, AReadAfterItsOwnerHasLeftIsNoResult) {
     }
     const Status ran = seat.comm->run({&call, 1});
     if (seat.rank == 0) {
+      deadline.join();
       std::fill(data.begin(), data.end(), 8);
       seat.report(ran);
-      seat.expect(seat.wait_flag(2, 60), "no flag");
+      seat.expect(seat.wait_flag(2), "no flag");
     } else {
       seat.expect(data[0] == 8 && data[kCount - 1] == 8, "the read was not late");
       seat.report(ran);
     }
   });
-  ASSERT_TRUE(ranks.wait_reports(60, {1}));
+  ASSERT_TRUE(ranks.wait_reports({1}));
   EXPECT_EQ(ranks.status(0), StatusCode::kTimeout) << ranks.text(0);
   ranks.board().flag.store(1);
-  ASSERT_TRUE(ranks.wait_reports(60));
+  ASSERT_TRUE(ranks.wait_reports());
   ranks.board().flag.store(2);
   EXPECT_NE(ranks.status(1), StatusCode::kSuccess);
   EXPECT_NE(ranks.text(1).find("waited"), std::string::npos) << ranks.text(1);
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 #endif

@@ -47,7 +47,7 @@ TEST(PlacementOfHosts, NetworksGetTheHostsPortsByNearness) {
                    return Result<std::unique_ptr<net::Network>>(
                        fail(StatusCode::kSystemError, "it only listens"));
                  }});
-    const Status joined = seat.join(short_timeouts(30));
+    const Status joined = seat.join(short_timeouts());
     seat.expect(received->turn == seat.rank / 2, "the rank's number on its host");
     const topology::Graph here = topology::read_sysfs_graph().value();
     std::size_t ports = 0;
@@ -63,7 +63,7 @@ TEST(PlacementOfHosts, NetworksGetTheHostsPortsByNearness) {
     seat.report(joined);
   };
   RankProcesses ranks(4, job_on(kHostsInTurns), body);
-  ASSERT_TRUE(ranks.wait_reports(60));
+  ASSERT_TRUE(ranks.wait_reports());
   ranks.check_expectations();
   for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
 }
@@ -77,12 +77,12 @@ TEST(PlacementOfHosts, AreFoundOnceAHost) {
     const RankLogs logs;
     const auto body = [&logs](EngineRank& seat) {
       logs.use(seat.rank);
-      const Status joined = seat.join(short_timeouts(30));
+      const Status joined = seat.join(short_timeouts());
       if (joined.ok()) expect_a_sum(seat);
       seat.report(joined);
     };
     RankProcesses ranks(4, job_on(hosts), body);
-    ASSERT_TRUE(ranks.wait_reports(60));
+    ASSERT_TRUE(ranks.wait_reports());
     ranks.check_expectations();
     std::string last;
     for (int r = 0; r < 4; ++r)
@@ -95,11 +95,11 @@ TEST(PlacementOfHosts, AreFoundOnceAHost) {
 TEST(PlacementOfHosts, TheGraphIsWrittenByTheRankThatIsAsked) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/topo.xml";
-  const auto body = [](EngineRank& seat) { seat.report(seat.join(short_timeouts(30))); };
+  const auto body = [](EngineRank& seat) { seat.report(seat.join(short_timeouts())); };
   RankProcesses ranks(
       4, job_on(kHostsInTurns, {{"NCCL_TOPO_DUMP_FILE", path}, {"NCCL_TOPO_DUMP_FILE_RANK", "3"}}),
       body);
-  ASSERT_TRUE(ranks.wait_reports(60));
+  ASSERT_TRUE(ranks.wait_reports());
   for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   const auto written = topology::read_nccl_xml(path);
   ASSERT_TRUE(written.ok()) << written.error().text;
@@ -116,7 +116,7 @@ TEST(PlacementOfHosts, AWrongFileIsAWarningAndNoMore) {
   const RankLogs logs;
   const auto body = [&logs](EngineRank& seat) {
     logs.use(seat.rank);
-    const Status joined = seat.join(short_timeouts(30));
+    const Status joined = seat.join(short_timeouts());
     if (joined.ok()) expect_a_sum(seat);
     seat.report(joined);
   };
@@ -124,7 +124,7 @@ TEST(PlacementOfHosts, AWrongFileIsAWarningAndNoMore) {
                       job_on(kHostsInTurns, {{"NCCL_TOPO_FILE", path},
                                              {"NCCL_TOPO_DUMP_FILE", "/nowhere/topo.xml"}}),
                       body);
-  ASSERT_TRUE(ranks.wait_reports(60));
+  ASSERT_TRUE(ranks.wait_reports());
   ranks.check_expectations();
   std::string last;
   for (int r = 0; r < 4; ++r) {
@@ -159,7 +159,7 @@ TEST(PlacementOfHosts, TheNetworksRateIsThatOfThePortsThatItMayUse) {
         Asked{"Socket", one_host, root.path(), "", 0}}) {
     const auto body = [&asked](EngineRank& seat) {
       add_loop_network({}, "IB");
-      CommOptions options = short_timeouts(30);
+      CommOptions options = short_timeouts();
       options.network = asked.network;
       const Status joined = seat.join(options);
       if (joined.ok()) {
@@ -170,7 +170,7 @@ TEST(PlacementOfHosts, TheNetworksRateIsThatOfThePortsThatItMayUse) {
     SCOPED_TRACE(std::string(asked.network) + " " + asked.hca);
     RankProcesses ranks(
         4, job_on(asked.hosts, {{"RONDO_SYS_ROOT", asked.root}, {"NCCL_IB_HCA", asked.hca}}), body);
-    ASSERT_TRUE(ranks.wait_reports(60));
+    ASSERT_TRUE(ranks.wait_reports());
     ranks.check_expectations();
     for (int r = 0; r < 4; ++r) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   }

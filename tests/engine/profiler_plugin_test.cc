@@ -38,7 +38,7 @@ class Profiled {
   void run(const std::function<void(NcclRank&)>& body) {
     log::reset();  // processes inherit what earlier tests have read of the environment
     RankProcesses ranks(job_, body);
-    ranks.wait_exits(60);
+    ranks.wait_exits();
     ranks.check_expectations();
     for (int r = 0; r < ranks.size(); ++r)
       lines_.push_back(profiler_lines(folder_.path(), ranks.pid(r), r));

@@ -17,10 +17,10 @@ namespace rondo::test {
 namespace {
 
 // Ranks as processes on `hosts`.
-Job between(const std::vector<std::string>& hosts, double seconds = 30) {
+Job between(const std::vector<std::string>& hosts) {
   Job job;
   job.hosts = hosts;
-  job.comm = short_timeouts(seconds);
+  job.comm = short_timeouts();
   job.create = false;
   return job;
 }
@@ -95,7 +95,7 @@ TEST_P(RemotePuts, ReachEveryRankInEverySize) {
         seat.expect(run(comm, barrier.call).ok(), "barrier");
       }
   });
-  ASSERT_TRUE(ranks.wait_exits(100));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -114,7 +114,7 @@ TEST(RemotePutsAsleep, EndWhileTheTargetIsStopped) {
     std::vector<std::byte> window(kBytes + 1);
     const int number = *seat.comm->register_window(window.data(), window.size());
     seat.mark(1);
-    seat.wait_flag(1, 30);  // rank 1 is stopped
+    seat.wait_flag(1);  // rank 1 is stopped
     if (seat.rank == 0) {
       for (int round = 1; round <= 40; ++round) {
         const auto mine = made_by(0, round, kBytes);
@@ -124,11 +124,11 @@ TEST(RemotePutsAsleep, EndWhileTheTargetIsStopped) {
         seat.expect(run(*seat.comm, signal_to(1, 5)).ok(), "signal");
       }
       seat.mark(2);
-      seat.wait_flag(2, 30);  // rank 1 continues
+      seat.wait_flag(2);  // rank 1 continues
       seat.expect(run(*seat.comm, wait_for(1, 1)).ok(), "answer");
       return;
     }
-    seat.wait_flag(2, 30);
+    seat.wait_flag(2);
     // Before any call of the library.
     const auto wanted = made_by(0, 40, kBytes);
     bool right = seen(window, 0) == std::byte{0};
@@ -139,14 +139,14 @@ TEST(RemotePutsAsleep, EndWhileTheTargetIsStopped) {
     seat.expect(run(*seat.comm, wait_for(0, 40, 5)).ok(), "wait for the signals");
     seat.expect(run(*seat.comm, signal_to(0)).ok(), "answer");
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   ranks.send(1, SIGSTOP);
   ranks.board().flag = 1;
-  const bool put = ranks.wait_stage(2, 30, {1});
+  const bool put = ranks.wait_stage(2, {1});
   ranks.send(1, SIGCONT);
   ranks.board().flag = 2;
   EXPECT_TRUE(put) << "the puts did not end while their target was stopped";
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -175,27 +175,27 @@ TEST(RemotePutsInOrder, AreCountedByTheirSignals) {
       }
     for (const int peer : {1, 2}) seat.expect(run(*seat.comm, signal_to(peer)).ok(), "answer");
   });
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
 TEST(RemotePutsThatFail, NameTheKilledTarget) {
-  const Job job = between({"a", "b"}, 60);
+  const Job job = between({"a", "b"});
   RankProcesses ranks(2, job, [&](EngineRank& seat) {
     if (!joins(seat, job)) return;
     std::vector<std::byte> window(1 << 20);
     const int number = *seat.comm->register_window(window.data(), window.size());
     seat.mark(1);
-    seat.wait_flag(1, 60);
+    seat.wait_flag(1);
     Status done;
     for (int i = 0; i < 100'000 && done.ok(); ++i)
       done = run(*seat.comm, put_bytes(1, number, 0, window.data(), window.size()));
     seat.report(done);
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   ranks.send(1, SIGKILL);
   ranks.board().flag = 1;
-  ASSERT_TRUE(ranks.wait_reports(50, {1}));
+  ASSERT_TRUE(ranks.wait_reports({1}));
   EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
   EXPECT_EQ(ranks.culprit(0), 1);
   EXPECT_NE(ranks.text(0).find("rank 1"), std::string::npos) << ranks.text(0);
@@ -203,7 +203,7 @@ TEST(RemotePutsThatFail, NameTheKilledTarget) {
 }
 
 TEST(RemotePutsThatFail, AreThoseIntoAWindowThatIsGone) {
-  const Job job = between({"a", "b"}, 60);
+  const Job job = between({"a", "b"});
   RankProcesses ranks(2, job, [&](EngineRank& seat) {
     if (!joins(seat, job)) return;
     std::vector<std::byte> gone(64), kept(64);
@@ -223,7 +223,7 @@ TEST(RemotePutsThatFail, AreThoseIntoAWindowThatIsGone) {
     seat.report(run(*seat.comm, wait_for(0, 1)));  // it never arrives
     seat.expect(gone == std::vector<std::byte>(64), "written where no window is any more");
   });
-  ASSERT_TRUE(ranks.wait_reports(50));
+  ASSERT_TRUE(ranks.wait_reports());
   for (const int r : {0, 1}) EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
   ranks.check_expectations();
 }

@@ -32,7 +32,7 @@ Communicators make_crowded() {
   for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
     if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
   EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-  Communicators comms = make_communicators(kRanks, short_timeouts(20));
+  Communicators comms = make_communicators(kRanks, short_timeouts());
   EXPECT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
   return comms;
 }

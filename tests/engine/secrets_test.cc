@@ -27,7 +27,7 @@ using bootstrap::Digest;
 using bootstrap::Secret;
 using Bytes = std::vector<std::byte>;
 
-constexpr double kLong = 60;
+constexpr double kLong = kLongestWait / 2;
 
 std::string text_of(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
@@ -95,7 +95,7 @@ TEST(Secrets, NeverTravel) {
       }
       seat.report(result);
     });
-    ASSERT_TRUE(ranks.wait_reports(kLong));
+    ASSERT_TRUE(ranks.wait_reports());
     ranks.check_expectations();
     for (int rank = 0; rank < 2; ++rank) ASSERT_EQ(ranks.status(rank), StatusCode::kSuccess);
     Known known;
@@ -140,11 +140,11 @@ TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
   const int status = in_namespace([](Sniffer& sniffer) {
     RankProcesses ranks(2, two_hosts(), [](EngineRank& seat) {
       seat.mark(1);
-      if (!seat.wait_flag(1, kLong)) return seat.report(fail(StatusCode::kTimeout, "no flag"));
+      if (!seat.wait_flag(1)) return seat.report(fail(StatusCode::kTimeout, "no flag"));
       const auto child = seat.comm->split(0, 0, seat.comm->options(), {});
       seat.report(child.ok() ? sum_of(**child, 2) : Status(child.error()));
     });
-    ASSERT_TRUE(ranks.wait_stage(1, kLong));
+    ASSERT_TRUE(ranks.wait_stage(1));
     const Bytes recorded = sniffer.bytes();
     ASSERT_GT(recorded.size(), 2000U);
     constexpr char kMagic[] = "RondoID";
@@ -178,7 +178,7 @@ TEST(Secrets, AListenerTakesNobodysSeatInAChild) {
     }
     nap(0.5);
     ranks.board().flag.store(1);
-    ASSERT_TRUE(ranks.wait_reports(kLong));
+    ASSERT_TRUE(ranks.wait_reports());
     for (int rank = 0; rank < 2; ++rank)
       EXPECT_EQ(ranks.status(rank), StatusCode::kSuccess) << ranks.text(rank);
     for (std::thread& thief : thieves) thief.join();
@@ -202,11 +202,11 @@ TEST(Secrets, OfLinksDoNotDependOnHowNcclCommIdResolves) {
     request.rank = seat.rank;
     request.size = seat.size;
     request.id = *id;
-    request.options.timeout_seconds = 10;
+    request.options = short_timeouts();
     const auto comm = Communicator::create(request);
     seat.report(comm.ok() ? sum_of(**comm, 2) : Status(comm.error()));
   });
-  ASSERT_TRUE(ranks.wait_reports(kLong));
+  ASSERT_TRUE(ranks.wait_reports());
   for (int rank = 0; rank < 2; ++rank)
     EXPECT_EQ(ranks.status(rank), StatusCode::kSuccess) << ranks.text(rank);
 }

@@ -89,7 +89,7 @@ TEST_P(SharedWork, EqualsTheReferenceToTheBit) {
     seat.expect(helpers_here() == setting.threads - 1, fmt::format("{} helpers", helpers_here()));
     seat.report(ok_status());
   });
-  ASSERT_TRUE(ranks.wait_exits(200));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -131,15 +131,15 @@ TEST(SharedWorkProcesses, OfAKilledRankEndsBeforeTheErrorReturns) {
         return seat.report(done);
       }
     });
-    ASSERT_TRUE(ranks.wait_stage(1, 60));
+    ASSERT_TRUE(ranks.wait_stage(1));
     nap(static_cast<double>(random() % 20'000) / 1e6);
     ranks.send(1, SIGKILL);
-    ASSERT_TRUE(ranks.wait_reports(30, {1}));
+    ASSERT_TRUE(ranks.wait_reports({1}));
     for (const int r : {0, 2}) {
       EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
       EXPECT_EQ(ranks.culprit(r), 1) << ranks.text(r);
     }
-    ASSERT_TRUE(ranks.wait_exits(30, {1}));
+    ASSERT_TRUE(ranks.wait_exits({1}));
     ranks.check_expectations();
   }
 }

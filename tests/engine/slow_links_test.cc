@@ -20,14 +20,14 @@ class SlowLinks : public testing::TestWithParam<int> {};
 TEST_P(SlowLinks, AreNoCycleOfWaits) {
   const int stopped = GetParam();
   Job options;
-  options.comm = short_timeouts(60);
+  options.comm = short_timeouts();
   options.hosts = {"a", "a", "a", "b", "b", "b"};
   const int n = static_cast<int>(options.hosts.size());
   RankProcesses ranks(n, options, [stopped](EngineRank& seat) {
     SampleCall first(Collective::kBroadcast, 169, seat.size, 2);
     SampleCall second(Collective::kAllGather, 466, seat.size);
     seat.mark(1);
-    seat.expect(seat.wait_flag(1, 20), "no flag");
+    seat.expect(seat.wait_flag(1), "no flag");
     Status done = seat.comm->run({&first.call, 1});
     if (done.ok()) done = seat.comm->run({&second.call, 1});
     if (done.ok()) {
@@ -37,12 +37,12 @@ TEST_P(SlowLinks, AreNoCycleOfWaits) {
     }
     seat.report(done);
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   ranks.send(stopped, SIGSTOP);
   ranks.board().flag.store(1);
   nap(2);
   ranks.send(stopped, SIGCONT);
-  ASSERT_TRUE(ranks.wait_reports(40));
+  ASSERT_TRUE(ranks.wait_reports());
   for (int r = 0; r < n; ++r) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
   ranks.check_expectations();
 }

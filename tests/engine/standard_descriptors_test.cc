@@ -63,7 +63,7 @@ void work_with_closed(NcclRank& seat, const std::vector<int>& descriptors) {
 // filled: a library that opens descriptors itself is loaded.
 void expect_all_work(Job job, const std::vector<int>& descriptors, bool filled = false) {
   job.create = false;
-  run_job(job, 120, [&](NcclRank& seat) {
+  run_job(job, [&](NcclRank& seat) {
     work_with_closed(seat, descriptors);
     for (const int fd : descriptors) {
       char byte = 0;

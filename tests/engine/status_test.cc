@@ -7,6 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/seconds.h"
 #include "collectives/status/ask.h"
 #include "collectives/status/diagnosis.h"
 #include "collectives/status/inspect.h"
@@ -21,28 +26,41 @@
 namespace rondo::test {
 namespace {
 
-// One question after another, while the ranks compute between calls of every size.
+// One question after another, while the ranks compute between calls of every size. A rank that a
+// busy machine does not run for a second is late, so a wait as long as that call is no accusation.
 TEST(StatusOfAJob, ThatMakesProgressAccusesNobody) {
   const StatusJob status;
   RankProcesses ranks(3, status.job(), [](EngineRank& seat) {
     seat.mark(1);
-    for (int call = 0; call < 60; ++call) {
+    for (int call = 0, ends = 0; ends == 0; ++call) {
       SampleCall sample(Collective::kAllReduce, std::size_t{1} << call % 16, 3);
+      sample.input()[0] = seat.board.flag.load();
+      const std::int64_t begun = now_ns();
       seat.expect(seat.comm->run({&sample.call, 1}).ok(), "a call");
+      const auto took = static_cast<std::uint64_t>(now_ns() - begun);
+      seat.mine().value.store(std::max(seat.mine().value.load(), took));
+      ends = sample.output()[0];
       nap(0.03 * ((call + seat.rank) % 3));
     }
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
-  int asked = 0;
-  for (; ranks.board().seats[0].failures.load() == 0 && asked < 1000; ++asked) {
-    const auto view = ask_process(ranks.pid(asked % 3), true);
-    if (!view.ok()) break;  // the job is over
-    for (const Blame& blame : diagnose(*view)) ADD_FAILURE() << blame.text;
+  ASSERT_TRUE(ranks.wait_stage(1));
+  std::vector<Blame> blamed;
+  for (int question = 0; question < 100; ++question) {
+    const auto view = ask_process(ranks.pid(question % 3), true);
+    ASSERT_TRUE(view.ok()) << view.error().text;
+    for (Blame& blame : diagnose(*view)) blamed.push_back(std::move(blame));
     nap(0.01);
   }
-  EXPECT_GT(asked, 10);
-  ASSERT_TRUE(ranks.wait_exits(60));
+  ranks.board().flag.store(1);
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
+  std::uint64_t longest_call_ns = 0;
+  for (int rank = 0; rank < 3; ++rank)
+    longest_call_ns = std::max(longest_call_ns, ranks.board().seats[rank].value.load());
+  for (const Blame& blame : blamed) {
+    EXPECT_GT(blame.seconds, 0) << blame.text;
+    EXPECT_LE(blame.seconds, static_cast<double>(longest_call_ns) * 1e-9) << blame.text;
+  }
 }
 
 // Counts and identities over NCCL's protocol, from any of the processes.
@@ -54,13 +72,13 @@ TEST(StatusOfAJob, IsServedAsNcclsServiceDoes) {
       seat.expect(seat.comm->run({&sample.call, 1}).ok(), "a call");
     }
     seat.mark(1);
-    seat.wait_flag(1, 60);
+    seat.wait_flag(1);
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   const unsigned char loopback[] = {127, 0, 0, 1};
   const net::SocketAddress at = net::SocketAddress::v4(loopback, status.port);
   const auto converse = [&](const std::string& lines) {
-    const net::Deadline deadline = net::Deadline::of(std::chrono::seconds(20));
+    const net::Deadline deadline = net::Deadline::of(std::chrono::minutes(5));
     auto socket = net::connect_tcp({&at, 1}, deadline);
     if (!socket.ok()) return socket.error().text;
     EXPECT_EQ(send(socket->get(), lines.data(), lines.size(), MSG_NOSIGNAL),
@@ -76,7 +94,7 @@ TEST(StatusOfAJob, IsServedAsNcclsServiceDoes) {
   };
   for (int turn = 0; turn < 4; ++turn) {
     const std::string answer =
-        converse("client protocol 2\r\nTIMEOUT 8\nSET FORMAT json\nVERBOSE STATUS\n");
+        converse("client protocol 2\r\nTIMEOUT 60\nSET FORMAT json\nVERBOSE STATUS\n");
     const auto begin = answer.find('{');
     ASSERT_EQ(answer.substr(0, begin), "SERVER PROTOCOL 2\nOK\nOK\n") << answer;
     const Json report = Json::parse(answer.substr(begin));
@@ -90,8 +108,8 @@ TEST(StatusOfAJob, IsServedAsNcclsServiceDoes) {
       EXPECT_NE(rank.at("host").string(), "unknown");
     }
   }
-  EXPECT_NE(converse("STATUS\n").find("RUNNING"), std::string::npos);
-  const std::string settings = converse("diagnostics\n");
+  EXPECT_NE(converse("TIMEOUT 60\nSTATUS\n").find("RUNNING"), std::string::npos);
+  const std::string settings = converse("TIMEOUT 60\ndiagnostics\n");
   EXPECT_NE(settings.find("NCCL DIAG [INFO] NCCL_HOSTID is b here\n"), std::string::npos)
       << settings;
   EXPECT_TRUE(converse("SET FORMAT json\nDIAGNOSTICS\nSET FORMAT text\nDIAGNOSTICS\n")
@@ -105,8 +123,10 @@ TEST(StatusOfAJob, IsServedAsNcclsServiceDoes) {
             "ERROR: Invalid profiler mask value 'coll,x'\nOK\n");
   ranks.send(1, SIGKILL);
   std::string dead;
-  for (int turn = 0; turn < 100 && dead.find("\"considered_dead\"") == std::string::npos; ++turn)
+  wait_until([&] {
     dead = converse("TIMEOUT 2\nSET FORMAT json\nSTATUS\n");
+    return dead.find("\"considered_dead\"") != std::string::npos;
+  });
   EXPECT_NE(dead.find("\"missing_ranks_count\": 1"), std::string::npos) << dead;
   ranks.board().flag.store(1);
 }
@@ -114,11 +134,11 @@ TEST(StatusOfAJob, IsServedAsNcclsServiceDoes) {
 // A client in monitor mode gets the death of a process, and nothing of what was before.
 TEST(StatusOfAJob, IsMonitored) {
   const StatusJob status;
-  RankProcesses ranks(3, status.job(), [](EngineRank& seat) {
+  RankProcesses ranks(5, status.job(), [](EngineRank& seat) {
     seat.mark(1);
-    seat.wait_flag(1, 60);
+    sleep_until_killed();
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   const auto folder = status::UserFolder::find(geteuid());
   ASSERT_TRUE(folder.ok()) << folder.error().text;
   std::string path;
@@ -129,20 +149,27 @@ TEST(StatusOfAJob, IsMonitored) {
   std::string lines = "MONITOR noise\nSET FORMAT json\nMONITOR all\n", events;
   ASSERT_EQ(send(client.socket.get(), lines.data(), lines.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(lines.size()));
-  const auto read_until = [&](const std::string& text) {
-    for (int turn = 0; turn < 200 && events.find(text) == std::string::npos; ++turn) {
-      char buffer[4096];
-      const ssize_t count = recv(client.socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
-      if (count > 0) events.append(buffer, static_cast<std::size_t>(count));
-      if (count < 0) nap(0.1);
-    }
-    return events.find(text) != std::string::npos;
+  const auto read_until = [&](const std::string& text, double seconds = kLongestWait) {
+    return wait_until(
+        [&] {
+          char buffer[4096];
+          const ssize_t count = recv(client.socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+          if (count > 0) events.append(buffer, static_cast<std::size_t>(count));
+          return events.find(text) != std::string::npos;
+        },
+        seconds);
   };
   EXPECT_TRUE(read_until("ERROR: Invalid event group 'noise'\nOK\nOK\n")) << events;
   nap(2.5);  // until it has looked at the job once
-  ranks.send(2, SIGKILL);
-  ASSERT_TRUE(read_until("\"PEER_DEAD\"")) << events;
-  EXPECT_NE(events.find(fmt::format("\"pid\": {}", ranks.pid(2))), std::string::npos) << events;
+  bool reported = false;
+  int victim = 5;
+  while (!reported && --victim > 0) {  // an earlier one's death may have come before the first look
+    ranks.send(victim, SIGKILL);
+    reported = read_until("\"PEER_DEAD\"", 40);
+  }
+  ASSERT_TRUE(reported) << events;
+  EXPECT_NE(events.find(fmt::format("\"pid\": {}", ranks.pid(victim))), std::string::npos)
+      << events;
   EXPECT_EQ(events.find("PEER_NEW"), std::string::npos) << events;
 }
 
@@ -151,13 +178,19 @@ TEST(StatusOfAJob, IsListedWithTheOtherJobsOfTheUser) {
   EXPECT_TRUE(list_jobs()->empty());
   const auto body = [](EngineRank& seat) {
     seat.mark(1);
-    seat.wait_flag(1, 60);
+    seat.wait_flag(1);
   };
   RankProcesses first(3, status.job(), body), second(2, status.job(), body);
-  ASSERT_TRUE(first.wait_stage(1, 30) && second.wait_stage(1, 30));
+  ASSERT_TRUE(first.wait_stage(1) && second.wait_stage(1));
   first.send(1, SIGSTOP);
   std::vector<std::size_t> processes;
-  const auto jobs = list_jobs();
+  Result<std::vector<ListedJob>> jobs = list_jobs();
+  wait_until([&] {  // on a busy machine, others do not answer in time, too
+    std::size_t silent = 0;
+    for (const ListedJob& job : *jobs) silent += job.silent.size();
+    if (silent > 1) jobs = list_jobs();
+    return silent <= 1 || !jobs.ok();
+  });
   ASSERT_TRUE(jobs.ok()) << jobs.error().text;
   ASSERT_EQ(jobs->size(), 2u);
   for (const ListedJob& job : *jobs) {
@@ -174,7 +207,7 @@ TEST(StatusOfAJob, IsListedWithTheOtherJobsOfTheUser) {
   first.send(1, SIGCONT);
   first.board().flag.store(1);
   second.board().flag.store(1);
-  EXPECT_TRUE(first.wait_exits(30) && second.wait_exits(30));
+  EXPECT_TRUE(first.wait_exits() && second.wait_exits());
 }
 
 // A taken port, and a folder of another user: the job goes on, and ps reads its shared memory.
@@ -192,14 +225,14 @@ TEST(StatusOfAJob, IsReadFromMemoryWhereNoSocketCanBeOpened) {
     SampleCall sample(Collective::kAllReduce, 10, 2);
     seat.expect(seat.comm->run({&sample.call, 1}).ok(), "a call");
     seat.mark(1);
-    seat.wait_flag(1, 60);
+    seat.wait_flag(1);
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   const auto view = ask_process(ranks.pid(0), false);
   ASSERT_TRUE(view.ok()) << view.error().text;
   EXPECT_EQ(view->communicators.at(0).ranks.size(), 2u);
   ranks.board().flag.store(1);
-  EXPECT_TRUE(ranks.wait_exits(30));
+  EXPECT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 
@@ -209,13 +242,13 @@ TEST(StatusOfAJob, HasNoThreadAndNoSocketWhereItIsDisabled) {
   job.environment.emplace_back("NCCL_RAS_ENABLE", "0");
   RankProcesses ranks(2, job, [](EngineRank& seat) {
     seat.mark(1);
-    seat.wait_flag(1, 60);
+    seat.wait_flag(1);
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 30));
+  ASSERT_TRUE(ranks.wait_stage(1));
   EXPECT_TRUE(list_jobs()->empty());
   EXPECT_TRUE(ask_process(ranks.pid(0), true).ok());  // from its memory
   ranks.board().flag.store(1);
-  EXPECT_TRUE(ranks.wait_exits(30));
+  EXPECT_TRUE(ranks.wait_exits());
 }
 
 }  // namespace

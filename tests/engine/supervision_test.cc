@@ -16,18 +16,6 @@
 namespace rondo::test {
 namespace {
 
-using namespace std::chrono_literals;
-
-template <class Holds>
-bool eventually(const Holds& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    nap(0.001);
-  }
-  return true;
-}
-
 // How rank 0 gets its fault.
 struct Cause {
   const char* name;
@@ -57,7 +45,7 @@ TEST_P(FaultOf, OneRankRingsEveryRankThatSleeps) {
   std::uint32_t bells[kRanks] = {};
   for (const int r : {1, 2}) {
     const PeerPort& port = TaggedMessagesSeam::state(*boxes[r]).host.self();
-    ASSERT_TRUE(eventually([&] { return HostAtomics::load_acquire(*port.parked) != 0; }));
+    ASSERT_TRUE(wait_until([&] { return HostAtomics::load_acquire(*port.parked) != 0; }));
     bells[r] = HostAtomics::load_acquire(*port.bell);
   }
   GetParam().raise(*comms[0]);
@@ -65,7 +53,8 @@ TEST_P(FaultOf, OneRankRingsEveryRankThatSleeps) {
     EXPECT_NE(HostAtomics::load_acquire(*TaggedMessagesSeam::state(*boxes[r]).host.self().bell),
               bells[r])
         << "rank " << r << " sleeps on";
-    ASSERT_EQ(calls[r].wait_for(20s), std::future_status::ready);
+    ASSERT_EQ(calls[r].wait_for(std::chrono::duration<double>(kLongestWait)),
+              std::future_status::ready);
     const Status done = calls[r].get();
     EXPECT_EQ(done.code(), GetParam().expected) << (done.ok() ? "" : done.error().text);
   }
@@ -100,8 +89,7 @@ class Waits {
   bool kill_peer() {
     const Membership& members = state_.members;
     pollfd& peer = SupervisorSeam::pidfd(state_.supervisor, members.group->process_of_member[1]);
-    return kill(members.ranks[1].pid, SIGKILL) == 0 && poll(&peer, 1, 20'000) == 1 &&
-           (nap(0.05), true);
+    return kill(members.ranks[1].pid, SIGKILL) == 0 && poll(&peer, 1, -1) == 1 && (nap(0.05), true);
   }
   template <class Ready>
   bool until(const Ready& ready) {
@@ -116,13 +104,10 @@ class Waits {
 // its check for dead peers. That check finds the peer dead, and the next check of the condition
 // succeeds.
 TEST(Death, IsNoFaultWhereWhatIsWaitedForCameBeforeIt) {
-  RankProcesses ranks(2, short_timeouts(60), [](EngineRank& seat) {
+  RankProcesses ranks(2, short_timeouts(), [](EngineRank& seat) {
     const std::shared_ptr<TaggedMessages> box = TaggedMessages::open(seat.comm, 64).value();
     CommunicatorState& state = TaggedMessagesSeam::state(*box);
-    if (seat.rank == 1) {
-      nap(60);
-      return;
-    }
+    if (seat.rank == 1) sleep_until_killed();
     Waits waits(state);
     std::optional<std::uint32_t> checks_at_death;
     const std::uint32_t checks_before = waits.checks();
@@ -142,7 +127,7 @@ TEST(Death, IsNoFaultWhereWhatIsWaitedForCameBeforeIt) {
     const auto fault = seat.comm->fault();
     seat.report(fault ? Status(fault->error()) : ok_status());
   });
-  ASSERT_TRUE(ranks.wait_reports(50, {1}));
+  ASSERT_TRUE(ranks.wait_reports({1}));
   EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
   EXPECT_EQ(ranks.text(0).rfind("rank 1 ", 0), 0u) << ranks.text(0);
   ranks.check_expectations();

@@ -12,7 +12,7 @@ namespace rondo::test {
 namespace {
 
 constexpr std::size_t kEager = 64;
-const auto kPatience = std::chrono::seconds(20);
+const auto kPatience = std::chrono::seconds(300);
 
 using Bytes = std::vector<std::byte>;
 

@@ -142,7 +142,7 @@ TEST(VerifiedCalls, BetweenHostsRaiseNothing) {
         }
     seat.report(ok_status());
   });
-  ASSERT_TRUE(ranks.wait_exits(200));
+  ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();
 }
 

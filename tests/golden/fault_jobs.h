@@ -4,7 +4,7 @@
 //
 // Three ranks make one all-reduce together; then the last rank does something different from the
 // others. A rank's outcome is the error of its call, or for calls on a GPU the communicator's
-// asynchronous error, with ncclGetLastError's text. No wait is longer than kMaxSeconds.
+// asynchronous error, with ncclGetLastError's text. No wait is longer than kLongestWait.
 #pragma once
 
 #include "tests/support/layout.h"

@@ -11,7 +11,6 @@
 namespace rondo::test {
 
 inline constexpr std::size_t kFaultBytes = 1 << 20;
-inline constexpr double kMaxSeconds = 60;  // limit of every wait
 
 // A rank's calls. Every function makes a call, waits for its end and returns its result.
 struct FaultRank {

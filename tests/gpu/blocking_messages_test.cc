@@ -51,7 +51,7 @@ struct Exchange {
 };
 
 TEST_P(BlockingMessages, AreReceivedWhileOtherThreadsSend) {
-  run_job(layout(), 240, [](NcclRank& seat) {
+  run_job(layout(), [](NcclRank& seat) {
     Exchange exchange(seat);
     if (!exchange.receives) nap(0.3);  // until both receivers are in their calls
     for (int i = 0; i < 3; ++i) exchange.call();

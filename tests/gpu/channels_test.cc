@@ -173,13 +173,13 @@ TEST_P(ChannelFaults, DeathsAreReportedByName) {
     const RankLogs logs;
     RankProcesses processes(GetParam().layout.under(faults_of(GetParam(), logs)),
                             [](NcclRank& seat) { sum_until_error(seat, 20'000); });
-    ASSERT_TRUE(processes.wait_stage(1, 60));
+    ASSERT_TRUE(processes.wait_stage(1));
     processes.send(victim, SIGKILL);
-    ASSERT_TRUE(processes.wait_reports(15, {victim}));  // usually soon; the rest is for a busy
-                                                        // machine
+    ASSERT_TRUE(processes.wait_reports({victim}));  // usually soon; the rest is for a busy
+                                                    // machine
     expect_reports(processes, ranks, StatusCode::kRemoteError, "rank " + std::to_string(victim),
                    victim);
-    processes.wait_exits(60, {victim});
+    processes.wait_exits({victim});
     EXPECT_EQ(lines_with(logs, " rings by the topology").size(), 1u);
   }
 }
@@ -190,15 +190,15 @@ TEST_P(ChannelFaults, ADeathIsNamedByARankThatSleptUntilAllOthersHadEnded) {
   const int victim = 1, sleeper = 3;
   RankProcesses processes(GetParam().layout.under(faults_of(GetParam(), logs)),
                           [](NcclRank& seat) { sum_until_error(seat, 20'000); });
-  ASSERT_TRUE(processes.wait_stage(1, 60));
+  ASSERT_TRUE(processes.wait_stage(1));
   processes.send(sleeper, SIGSTOP);
   processes.send(victim, SIGKILL);
-  ASSERT_TRUE(processes.wait_reports(15, {victim, sleeper}));
-  processes.wait_exits(60, {victim, sleeper});
+  ASSERT_TRUE(processes.wait_reports({victim, sleeper}));
+  processes.wait_exits({victim, sleeper});
   processes.send(sleeper, SIGCONT);
-  ASSERT_TRUE(processes.wait_reports(15, {victim}));
+  ASSERT_TRUE(processes.wait_reports({victim}));
   expect_reports(processes, GetParam().layout.ranks(), StatusCode::kRemoteError, "rank 1", victim);
-  processes.wait_exits(60, {victim});
+  processes.wait_exits({victim});
 }
 
 // A DGX A100 where the GPU of one rank has lost 3 of its 12 NVLinks.

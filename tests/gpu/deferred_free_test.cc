@@ -72,7 +72,7 @@ TEST_F(DeferredFree, IsDoneOnceTheWorkIsOverThoughNoneAsks) {
   free_one();
   EXPECT_EQ(deferred_frees(), 1u);
   over = true;
-  EXPECT_TRUE(poll_until([] { return deferred_frees() == 0; }, seconds_from_now(30)));
+  EXPECT_TRUE(poll_until([] { return deferred_frees() == 0; }, seconds_from_now(300)));
   EXPECT_EQ(freed_, 1);
 }
 

@@ -59,7 +59,7 @@ class Direct : public testing::TestWithParam<NamedLayout> {
     if (over_loop()) add_loop_network();
   }
   static void run(const NcclBody& body, Environment more = {}) {
-    run_job(GetParam().layout.under(anywhere(std::move(more))), 240, body);
+    run_job(GetParam().layout.under(anywhere(std::move(more))), body);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Hosts, Direct, testing::ValuesIn(kLayouts),
@@ -152,7 +152,7 @@ TEST_P(DirectWays, AreSentAndReceived) {
   const RankLogs logs;
   Job job = Layout{{{0}, {1}}, {"a", "b"}, anywhere(way.environment)};
   job.create = false;
-  run_job(job, 120, [&](NcclRank& seat) {
+  run_job(job, [&](NcclRank& seat) {
     logs.use(seat.rank);
     seat.join();
     ASSERT_NE(seat.comm, nullptr);

@@ -194,7 +194,7 @@ class DriverCalls : public testing::TestWithParam<NamedLayout> {
 
 TEST_P(DriverCalls, DoNotGrow) {
   const Layout layout = GetParam().layout.under({{"NCCL_RAS_ENABLE", "0"}});  // another thread
-  run_job(layout, 300, [&](Ranks<NcclRank>& ranks) { run(ranks); });
+  run_job(layout, [&](Ranks<NcclRank>& ranks) { run(ranks); });
   if (HasFailure()) return;
   GoldenCounts golden("driver_calls.txt", GetParam().name);
   for (int process = 0; process < static_cast<int>(layout.processes.size()); ++process) {

@@ -129,7 +129,7 @@ class GraphOrder : public testing::TestWithParam<int> {
   }
 
   // Calls in a wrong order may also wait for each other: then they end with an error soon.
-  const WithEnvironment timeout{"RONDO_TIMEOUT", "20"};
+  const WithEnvironment timeout{"RONDO_TIMEOUT", "120"};
   DeviceRanks ranks;
   std::vector<DeviceBuffer> x, y;
   std::vector<GpuStream> made_streams;

@@ -131,7 +131,7 @@ TEST_P(Internode, MixesMessagesAndCalls) {
 // On three hosts.
 TEST(InternodeCalls, TakeEveryTypeAndOperation) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
-  run_job(Layout{{{0}, {1}, {2}}, {"a", "b", "c"}, by_kernels()}, 240, [](NcclRank& seat) {
+  run_job(Layout{{{0}, {1}, {2}}, {"a", "b", "c"}, by_kernels()}, [](NcclRank& seat) {
     reduce_every_type_and_operation(seat, {Collective::kAllReduce}, 300);
     scale_by_factors_on_the_device(seat);
   });
@@ -145,7 +145,7 @@ TEST(InternodeCalls, EqualTheReferenceForOtherSeeds) {
                    {"a", "b", "b"},
                    by_kernels({{"RONDO_SIMT_SEED", std::to_string(seed)},
                                {"RONDO_SIMT", seed % 2 == 0 ? "p2p=none" : "p2p=all"}})},
-            240, [](NcclRank& seat) {
+            [](NcclRank& seat) {
               run_every_collective(seat, {700, 2500}, {DataType::kInt32},
                                    [](int, int) { return false; });
             });
@@ -167,7 +167,7 @@ TEST(InternodeCalls, AreTheHostsWhereTheyAreSmallOrMayNotBeKernels) {
         Layout{{{0}, {1}},
                {"a", "b"},
                {{"RONDO_SIMT", "lost=1"}, {"RONDO_GPU_RELAY", "4000"}, {row.variable, row.value}}},
-        60, [&](NcclRank& seat) {
+        [&](NcclRank& seat) {
           DeviceBuffer buffer(4000, 0);
           const ncclResult_t called = ncclAllReduce(buffer.data(), buffer.data(), 1000, ncclFloat32,
                                                     ncclSum, seat.comm, seat.stream);

@@ -74,10 +74,10 @@ TEST(LaunchOrder, LetsTwoThreadsUseTwoCommunicatorsWhereOneKernelFits) {
            {},
            {{"NCCL_LAUNCH_ORDER_IMPLICIT", "1"},
             {"NCCL_ALGO", "ring"},
-            {"RONDO_TIMEOUT", "20"},
+            {"RONDO_TIMEOUT", "120"},
             {"RONDO_SIMT", "multiprocessors=1,queues=64"}}}};
   job.create = false;
-  run_job(job, 100, [](NcclRank&) {
+  run_job(job, [](NcclRank&) {
     Sums one({0, 1}), other({1, 0});
     std::barrier both(2);
     const auto use = [&both](Sums& sums, int first) {
@@ -99,8 +99,8 @@ TEST(LaunchOrder, MayDifferBetweenGpusOfOneCooperativeKernelAtATime) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   const Layout two = as_processes(
       2, Gpus::kOneEach,
-      {{"NCCL_ALGO", "ring"}, {"RONDO_TIMEOUT", "20"}, {"RONDO_SIMT", "cooperative=1,queues=64"}});
-  run_job(two, 100, [](NcclRank& one) {
+      {{"NCCL_ALGO", "ring"}, {"RONDO_TIMEOUT", "120"}, {"RONDO_SIMT", "cooperative=1,queues=64"}});
+  run_job(two, [](NcclRank& one) {
     ncclComm_t comms[2] = {one.comm};
     NCCL_OK(ncclCommSplit(one.comm, 0, one.rank, &comms[1], nullptr));
     GpuStream streams[2] = {one.stream};

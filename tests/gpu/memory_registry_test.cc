@@ -208,7 +208,7 @@ TEST(EndedMemory, IsUnmappedWhileTheProcessIsBusyWithOtherWork) {
     if (seat.rank == 1) ends.reset();
     ASSERT_TRUE(pair.meet());
     if (seat.rank == 0) {
-      EXPECT_TRUE(wait_until([&] { return mappings_of(getpid()) < mapped; }, 30));
+      EXPECT_TRUE(wait_until([&] { return mappings_of(getpid()) < mapped; }));
       EXPECT_EQ(gpu_api()->query_stream(pair.stream()), kGpuNotReady);
       EXPECT_EQ(gpu::deferred_frees(), 0u);
     }
@@ -241,9 +241,9 @@ TEST(EndedMemory, OfAnIpcHandleIsClosedBeforeItsOwnerGoesOn) {
     pair.enqueue_other(own);
     ASSERT_TRUE(pair.meet());
     if (seat.rank == 0) {
-      EXPECT_TRUE(wait_until([] { return gpu::deferred_frees() > 0; }, 30));
+      EXPECT_TRUE(wait_until([] { return gpu::deferred_frees() > 0; }));
       __atomic_store_n(static_cast<std::uint32_t*>(word), 1u, __ATOMIC_RELEASE);
-      EXPECT_TRUE(wait_until([] { return gpu::deferred_frees() == 0; }, 30));
+      EXPECT_TRUE(wait_until([] { return gpu::deferred_frees() == 0; }));
     } else {
       const auto leader = static_cast<pid_t>(seat.board.seats[0].value.load());
       const int mapped = mappings_of(leader);

@@ -113,7 +113,7 @@ class MessageGraphs : public testing::TestWithParam<std::size_t> {
   }
 
   // Graphs that do not meet soon end with an error.
-  const WithEnvironment timeout{"RONDO_TIMEOUT", "20"};
+  const WithEnvironment timeout{"RONDO_TIMEOUT", "120"};
   const std::size_t bytes = GetParam();
   DeviceRanks ranks;
   std::vector<DeviceBuffer> out, from_before, from_next;

@@ -175,7 +175,7 @@ TEST_P(MessageGroups, ArriveWhole) {
   const TestSeed drawn;
   const unsigned seed = drawn.value;
   const bool weak = is_weak();
-  run_job(layout({{"RONDO_GPU_STAGING", "64K"}}), 300, [=](NcclRank& seat) {
+  run_job(layout({{"RONDO_GPU_STAGING", "64K"}}), [=](NcclRank& seat) {
     const SeedTrace trace(seed);
     Random random(seed);
     for (std::uint64_t round = 0; round < 3; ++round) {
@@ -197,7 +197,7 @@ TEST_P(MessageGroups, AreReplayedAmongOthers) {
   const unsigned seed = drawn.value;
   const Layout where = layout({{"RONDO_GPU_STAGING", "64K"}});
   const bool one_at_a_time = shares_gpus();
-  run_job(where, 300, [=](NcclRank& seat) {
+  run_job(where, [=](NcclRank& seat) {
     const SeedTrace trace(seed);
     Random random(seed + 1);
     std::vector<Message> in_graph = random_group(random, seat.size, 2 * seat.size, 3000);
@@ -234,7 +234,7 @@ TEST_P(MessageGroups, AreReplayedAmongOthers) {
 TEST_P(MessageGroups, MixWithCollectivesThatAreMessages) {
   const TestSeed drawn;
   const unsigned seed = drawn.value;
-  run_job(layout({{"RONDO_GPU_STAGING", "64K"}, {"NCCL_ALGO", "ring"}}), 300, [=](NcclRank& seat) {
+  run_job(layout({{"RONDO_GPU_STAGING", "64K"}, {"NCCL_ALGO", "ring"}}), [=](NcclRank& seat) {
     const SeedTrace trace(seed);
     Random random(seed + 2);
     for (const Collective which :
@@ -260,7 +260,7 @@ std::size_t count_between(int from, int to) {
 }
 
 TEST_P(MessageGroups, MakeAllToAllsOfCountsThatDiffer) {
-  run_job(layout({{"RONDO_GPU_STAGING", "64K"}}), 300, [](NcclRank& seat) {
+  run_job(layout({{"RONDO_GPU_STAGING", "64K"}}), [](NcclRank& seat) {
     std::vector<std::size_t> send_counts, send_at, receive_counts, receive_at;
     std::size_t sent = 0, received = 0;
     for (int peer = 0; peer < seat.size; ++peer) {
@@ -316,7 +316,7 @@ INSTANTIATE_TEST_SUITE_P(Edges, MessageGroupsOn,
 
 // Several MiB, split among the channels of a pair; and more messages than one launch can hold.
 TEST_P(MessageGroupsOn, MayBeLargeOrMany) {
-  run_job(layout(2), 300, [](NcclRank& seat) {
+  run_job(layout(2), [](NcclRank& seat) {
     Group large(seat, {{0, 1, 3'000'001, 0, 3}, {1, 0, 2'500'000, 16, 0}, {0, 1, 40'000, 0, 0}});
     large.fill(0);
     large.call();
@@ -332,21 +332,20 @@ TEST_P(MessageGroupsOn, MayBeLargeOrMany) {
 
 // One CTA sends and receives in turn.
 TEST_P(MessageGroupsOn, MoveOnOneCta) {
-  run_job(layout(3, {{"NCCL_MAX_CTAS", "1"}, {"RONDO_GPU_STAGING", "64K"}}), 300,
-          [](NcclRank& seat) {
-            std::vector<Message> all;
-            for (int from = 0; from < 3; ++from)
-              for (int to = 0; to < 3; ++to) all.push_back({from, to, 40'000, 1, 2});
-            Group group(seat, std::move(all));
-            group.fill(0);
-            group.call();
-            group.check(0);
-          });
+  run_job(layout(3, {{"NCCL_MAX_CTAS", "1"}, {"RONDO_GPU_STAGING", "64K"}}), [](NcclRank& seat) {
+    std::vector<Message> all;
+    for (int from = 0; from < 3; ++from)
+      for (int to = 0; to < 3; ++to) all.push_back({from, to, 40'000, 1, 2});
+    Group group(seat, std::move(all));
+    group.fill(0);
+    group.call();
+    group.check(0);
+  });
 }
 
 // Single messages, some sent before the receive is posted, some received before the send.
 TEST_P(MessageGroupsOn, MayBeSingleMessagesInEitherOrder) {
-  run_job(layout(3, {{"RONDO_GPU_STAGING", "64K"}}), 300, [](NcclRank& seat) {
+  run_job(layout(3, {{"RONDO_GPU_STAGING", "64K"}}), [](NcclRank& seat) {
     for (const int first : {0, 1, 2})
       for (const int second : {0, 1, 2}) {
         if (first == second) continue;
@@ -368,8 +367,8 @@ TEST(MessageGroupsOfHosts, DoNotKeepBackThoseWithinAHost) {
   const Layout layout{
       {{0}, {1}, {2}, {3}},
       {"a", "a", "b", "b"},
-      {{"NCCL_MAX_CTAS", "4"}, {"RONDO_GPU_STAGING", "64K"}, {"RONDO_TIMEOUT", "60"}}};
-  run_job(layout, 120, [](NcclRank& seat) {
+      {{"NCCL_MAX_CTAS", "4"}, {"RONDO_GPU_STAGING", "64K"}, {"RONDO_TIMEOUT", "120"}}};
+  run_job(layout, [](NcclRank& seat) {
     std::vector<Message> all;
     for (const int peer : {1, 2, 3}) {
       all.push_back({0, peer, 60'000, 0, 0});
@@ -378,7 +377,7 @@ TEST(MessageGroupsOfHosts, DoNotKeepBackThoseWithinAHost) {
     Group group(seat, std::move(all));
     group.fill(0);
     if (seat.rank >= 2) {
-      ASSERT_TRUE(seat.wait_flag(1, 60));
+      ASSERT_TRUE(seat.wait_flag(1));
     }
     group.call();
     group.check(0);

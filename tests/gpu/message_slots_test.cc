@@ -64,12 +64,12 @@ void receive_from(NcclRank& seat, int peer) {
 
 // The record of calls is off, because its memory counts from the first call on.
 TEST_P(MessageSlotsOf, AreTheReceiversAlone) {
-  run_job(layout(4).under({{"RONDO_RECORD", "0"}}), 120, [](NcclRank& seat) {
+  run_job(layout(4).under({{"RONDO_RECORD", "0"}}), [](NcclRank& seat) {
     std::uint64_t before = 0, after = 0;
     NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
     if (seat.rank == 3) seat.board.flag = 1;  // the sender's request makes them
     if (seat.rank == 1) {
-      ASSERT_TRUE(seat.wait_flag(1, 60));
+      ASSERT_TRUE(seat.wait_flag(1));
       send_to(seat, 3);
     }
     if (seat.rank == 3) receive_from(seat, 1);
@@ -84,7 +84,7 @@ TEST_P(MessageSlotsOf, AreTheReceiversAlone) {
 
 // Sends do not wait for receivers, and all ranks request slots from each other at once.
 TEST_P(MessageSlotsOf, AreAskedForCrosswise) {
-  run_job(layout(4), 120, [](NcclRank& seat) {
+  run_job(layout(4), [](NcclRank& seat) {
     for (int step = 1; step < 4; ++step) {
       send_to(seat, (seat.rank + step) % 4);
       if (testing::Test::HasFatalFailure()) return;
@@ -106,11 +106,11 @@ TEST_P(MessageSlotsOf, NeedNoThirdRank) {
       seat.board.flag = 1;
       return;
     }
-    ASSERT_TRUE(seat.wait_flag(1, 60));
+    ASSERT_TRUE(seat.wait_flag(1));
     if (seat.rank == 1) send_to(seat, 2);
     if (seat.rank == 2) receive_from(seat, 1);
   });
-  ranks.wait_exits(120);
+  ranks.wait_exits();
   ranks.check_expectations();
 }
 
@@ -118,7 +118,7 @@ TEST_P(MessageSlotsOf, NeedNoThirdRank) {
 TEST_P(MessageSlotsOf, TheRankThatDiedBeforeTheFirstIsNamed) {
   RankProcesses ranks(layout(2), [](NcclRank& seat) {
     seat.mark(1);
-    ASSERT_TRUE(seat.wait_flag(1, 60));  // rank 1 is dead by then
+    ASSERT_TRUE(seat.wait_flag(1));  // rank 1 is dead by then
     DeviceBuffer buffer(kSlotBytes, 0);
     ncclResult_t result = ncclSuccess;
     for (int slot = 0; result == ncclSuccess && slot <= cuda::kMessageChannelSlots; ++slot)
@@ -127,11 +127,11 @@ TEST_P(MessageSlotsOf, TheRankThatDiedBeforeTheFirstIsNamed) {
     while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
     report_and_abort(seat, result);
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 60));
+  ASSERT_TRUE(ranks.wait_stage(1));
   ranks.send(1, SIGKILL);
   nap(0.1);
   ranks.board().flag = 1;
-  ranks.wait_exits(60, {1});
+  ranks.wait_exits({1});
   ranks.check_expectations();
   EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
   EXPECT_NE(ranks.text(0).find("rank 1 (pid"), std::string::npos) << ranks.text(0);

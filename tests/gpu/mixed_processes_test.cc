@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Mixed,
                          });
 
 TEST_P(Mixed, EqualsTheReferenceForOddSizesAndAlignments) {
-  run_job(layout(), 240, [](NcclRank& seat) {
+  run_job(layout(), [](NcclRank& seat) {
     run_every_collective(seat, {0, 1, 37, 3001, 9000},
                          {DataType::kUint8, DataType::kFloat64, DataType::kFloat32},
                          [](int, int number) { return number % 3 == 0; });
@@ -46,7 +46,7 @@ TEST_P(Mixed, EqualsTheReferenceForOddSizesAndAlignments) {
 }
 
 TEST_P(Mixed, PassesMessagesRoundARing) {
-  run_job(layout(), 240, [](NcclRank& seat) { pass_round_a_ring(seat, {0, 1, 1001, 40'000}); });
+  run_job(layout(), [](NcclRank& seat) { pass_round_a_ring(seat, {0, 1, 1001, 40'000}); });
 }
 
 // Four processes on two GPUs, in turn.
@@ -63,20 +63,18 @@ INSTANTIATE_TEST_SUITE_P(Orders, MixedCalls, testing::ValuesIn(kSumOrders),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(MixedCalls, TakeEveryTypeAndOperation) {
-  run_job(layout(), 240, [](NcclRank& seat) {
+  run_job(layout(), [](NcclRank& seat) {
     reduce_every_type_and_operation(
         seat, {Collective::kAllReduce, Collective::kReduceScatter, Collective::kReduce}, 700);
   });
 }
 
 TEST_P(MixedCalls, KeepTheirOrderOnSeveralStreams) {
-  run_job(layout(), 240, call_on_several_streams);
-  run_job(layout(), 240, sum_on_per_thread_streams);
+  run_job(layout(), call_on_several_streams);
+  run_job(layout(), sum_on_per_thread_streams);
 }
 
-TEST_P(MixedCalls, ScaleByAFactorOnTheDevice) {
-  run_job(layout(), 240, scale_by_factors_on_the_device);
-}
+TEST_P(MixedCalls, ScaleByAFactorOnTheDevice) { run_job(layout(), scale_by_factors_on_the_device); }
 
 TEST(MixedLayouts, AreWarnedAboutOnce) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";

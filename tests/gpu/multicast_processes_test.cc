@@ -29,7 +29,7 @@ bool has_switch() {
     if (gpu_api() != nullptr) gpu_api()->attribute(&answer, GpuAttribute::kMulticast, 0);
     seat.mine().value.store(static_cast<std::uint64_t>(answer));
   });
-  if (asker.wait_exits(60)) can = static_cast<int>(asker.board().seats[0].value.load());
+  if (asker.wait_exits()) can = static_cast<int>(asker.board().seats[0].value.load());
   return can != 0;
 }
 
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Places, MulticastOf, testing::ValuesIn(kMulticastPlaces
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(MulticastOf, EqualsTheReferenceForOddSizesAndAlignments) {
-  run_job(GetParam().layout, 200, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     unsigned seed = 0;
     for (const Collective collective : kServed)
       for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16})
@@ -96,7 +96,7 @@ TEST(EighteenGpus, SumInTheSwitch) {
   for (int gpu = 0; gpu < 18; ++gpu) layout.processes[gpu % 2].push_back(gpu);
   if (gpus_there(layout.environment) < 18) GTEST_SKIP() << "too few GPUs";
   if (!has_switch()) GTEST_SKIP() << "no multicast memory";
-  run_job(layout, 200, [](NcclRank& seat) {
+  run_job(layout, [](NcclRank& seat) {
     for (const std::size_t count : {3'001, 70'000})
       expect_uses(true, [&] { run_case(seat, sum_of(seat, count, 7), {false, 0, false}); });
   });
@@ -145,7 +145,7 @@ class Graph {
 };
 
 TEST_P(MulticastOf, MayBeReplayedBetweenPlainCalls) {
-  run_job(GetParam().layout, 200, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     Graph graph(seat);
     graph.replay(1);
     run_case(seat, sum_of(seat, 4'000, 3), {});
@@ -163,7 +163,7 @@ std::uint64_t stat(NcclRank& seat, ncclCommMemStat_t which) {
 }
 
 TEST_P(MulticastOf, IsGivenBackAndComesBack) {
-  run_job(GetParam().layout, 200, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     Graph graph(seat);
     for (int round = 0; round < 2; ++round) {
       graph.replay(2);
@@ -182,7 +182,7 @@ TEST_P(MulticastOf, IsGivenBackAndComesBack) {
 
 TEST(MulticastProcesses, GoRoundManyTimesMoreThanThereAreSlots) {
   if (gpus_there() < 2 || !has_switch()) GTEST_SKIP() << "too few GPUs, or no multicast memory";
-  run_job(as_processes(2, Gpus::kOneEach, kOneCta), 200, [](NcclRank& seat) {
+  run_job(as_processes(2, Gpus::kOneEach, kOneCta), [](NcclRank& seat) {
     for (const Collective collective : kServed)
       run_case(seat, {collective, DataType::kFloat32, RedOp::kSum, seat.size, 0, 350'001, 9},
                {true, 0, false});
@@ -232,7 +232,7 @@ TEST_P(MulticastRefused, OnOneRankIsLeftAloneByAll) {
   const RankLogs logs;
   Job job = as_processes(3, Gpus::kOneEach, kFewCtas);
   job.create = false;
-  run_job(job, 100, [&](NcclRank& seat) {
+  run_job(job, [&](NcclRank& seat) {
     logs.use(seat.rank);
     if (seat.rank == refused.rank) simt::refuse_call(refused.call, refused.allowed);
     seat.join();
@@ -279,7 +279,7 @@ TEST_P(MulticastCheckFailed, LeavesAllRanksWithoutTheSwitch) {
   const RankLogs logs;
   Job job = as_processes(3, Gpus::kOneEach, kFewCtas);
   job.create = false;
-  run_job(job, 100, [&](NcclRank& seat) {
+  run_job(job, [&](NcclRank& seat) {
     logs.use(seat.rank);
     if (seat.rank == 1) failed.plant(true);
     seat.join();
@@ -305,7 +305,7 @@ TEST(MulticastProcesses, GoOtherWaysWhereDevicesHaveNone) {
   Job job =
       as_processes(2, Gpus::kOneEach, {{"NCCL_NVLS_ENABLE", "1"}, {"RONDO_SIMT", "multicast=0"}});
   job.create = false;
-  run_job(job, 100, [&](NcclRank& seat) {
+  run_job(job, [&](NcclRank& seat) {
     logs.use(seat.rank);
     seat.join();
     std::string line;

@@ -45,9 +45,8 @@ TEST_P(DevicePuts, AreReplayedByGraphs) { run(replay_puts); }
 
 TEST(DevicePutsAlone, ArriveAmongThreads) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
-  run_job(Layout{{{0, 1, 2}}}, 240, as_member(exchange_blocks));
-  run_job(Layout{{{0, 1}, {1, 0}}, {}, {{"RONDO_GPU_STAGING", "64K"}}}, 240,
-          as_member(exchange_blocks));
+  run_job(Layout{{{0, 1, 2}}}, as_member(exchange_blocks));
+  run_job(Layout{{{0, 1}, {1, 0}}, {}, {{"RONDO_GPU_STAGING", "64K"}}}, as_member(exchange_blocks));
 }
 
 TEST(DeviceSignals, AreCounted) { run_job(as_processes(2, Gpus::kOne), as_member(count_signals)); }
@@ -91,7 +90,7 @@ void signal_and_be_refused(NcclRank& seat, const std::string& reason) {
 }
 
 TEST(DeviceSignals, PassBetweenHosts) {
-  run_job(Layout{{{0}, {0}}, {"a", "b"}}, 60,
+  run_job(Layout{{{0}, {0}}, {"a", "b"}},
           [](NcclRank& seat) { signal_and_be_refused(seat, "it is on another host"); });
 }
 
@@ -126,7 +125,7 @@ TEST(DeviceSignals, DeathOfTheirSenderIsReported) {
   const auto body = [](NcclRank& seat) {
     PutExchange all({seat.comm, seat.stream, seat.rank, seat.size}, 8);
     seat.mark(1);
-    if (seat.rank == 1) return nap(60);
+    if (seat.rank == 1) sleep_until_killed();
     ncclWaitSignalDesc_t wanted{1, 1, 0, 0};
     NCCL_OK(ncclWaitSignal(1, &wanted, seat.comm, static_cast<cudaStream_t>(seat.stream)));
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
@@ -135,13 +134,13 @@ TEST(DeviceSignals, DeathOfTheirSenderIsReported) {
     seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(seat.comm)});
   };
   RankProcesses processes(as_processes(2, Gpus::kOne), body);
-  ASSERT_TRUE(processes.wait_stage(1, 60));
+  ASSERT_TRUE(processes.wait_stage(1));
   nap(0.1);
   processes.send(1, SIGKILL);
-  ASSERT_TRUE(processes.wait_reports(30, {1}));
+  ASSERT_TRUE(processes.wait_reports({1}));
   EXPECT_EQ(processes.status(0), StatusCode::kRemoteError) << processes.text(0);
   EXPECT_NE(processes.text(0).find("rank 1"), std::string::npos) << processes.text(0);
-  processes.wait_exits(60, {1});
+  processes.wait_exits({1});
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ class OneThread : public testing::Test {
   }
 
   // A wait that depends on a later call of the thread fails after this time.
-  const WithEnvironment timeout{"RONDO_TIMEOUT", "20"};
+  const WithEnvironment timeout{"RONDO_TIMEOUT", "120"};
   std::optional<DeviceRanks> ranks, others;
   std::vector<DeviceBuffer> buffers;
 };

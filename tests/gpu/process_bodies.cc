@@ -339,6 +339,16 @@ void sum_until_error(NcclRank& seat, std::size_t count) {
   report_and_abort(seat, result);
 }
 
+std::string differs_from_timeout(const RankProcesses& processes, int late,
+                                 const std::string& part) {
+  for (int r = 0; r < processes.size(); ++r)
+    if (r != late && (processes.status(r) != StatusCode::kTimeout ||
+                      processes.text(r).find(part) == std::string::npos))
+      return fmt::format("rank {}: status {}, {}", r, static_cast<int>(processes.status(r)),
+                         processes.text(r));
+  return "";
+}
+
 void expect_reports(RankProcesses& processes, int ranks, StatusCode status, const std::string& part,
                     int victim) {
   for (int r = 0; r < ranks; ++r) {

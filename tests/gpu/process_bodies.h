@@ -57,6 +57,8 @@ void replay_messages_of_two_streams(NcclRank& seat);
 ncclResult_t sum_once(NcclRank& seat, DeviceBuffer& buffer, std::size_t count);
 void report_and_abort(NcclRank& seat, ncclResult_t result);
 void sum_until_error(NcclRank& seat, std::size_t count);
+// "" if all but `late` report a timeout with this part in its text. For with_enough_time().
+std::string differs_from_timeout(const RankProcesses& processes, int late, const std::string& part);
 
 // Every rank but the victim has reported this status, with a text that contains `part`.
 void expect_reports(RankProcesses& processes, int ranks, StatusCode status, const std::string& part,

@@ -137,7 +137,7 @@ class ProcessGraphsOnTwoStreams : public ProcessGraphs {
   static Environment environment() {
     return {{"RONDO_GPU_STAGING", "64K"},
             {"RONDO_SIMT", std::string(GetParam().simt) + ",queues=64"},
-            {"RONDO_TIMEOUT", "40"},
+            {"RONDO_TIMEOUT", "120"},
             {"NCCL_ALGO", GetParam().algorithm}};
   }
 };

@@ -109,7 +109,7 @@ TEST(SharedGpuMessages, ThatFitDoNotWaitForTheirReceiver) {
       seat.board.flag = 1;
       return;
     }
-    ASSERT_TRUE(seat.wait_flag(1, 60));
+    ASSERT_TRUE(seat.wait_flag(1));
     buffer.put(Bytes(kBytes), 0, seat.stream);
     for (int i = 0; i < 2; ++i)
       NCCL_OK(ncclRecv(buffer.data(), kBytes, ncclUint8, 0, seat.comm, seat.stream));
@@ -125,7 +125,7 @@ class SlowRank : public testing::TestWithParam<int> {};
 void run_beside_slow_rank(int slow, const std::function<void(NcclRank&)>& body) {
   Job job = as_processes(2, Gpus::kOne, {{"RONDO_TIMEOUT", "3"}, {"RONDO_GPU_STAGING", "64K"}});
   job.create = false;
-  run_job(job, 60, [&](NcclRank& seat) {
+  run_job(job, [&](NcclRank& seat) {
     if (seat.rank == slow) setenv("RONDO_SIMT", "pace=80000", 1);
     seat.join();
     if (seat.comm != nullptr) body(seat);
@@ -171,7 +171,7 @@ TEST(SharedGpuCalls, ReturnBeforeTheirPeersCome) {
     RankCase part(seat.comm, seat.stream, c, seat.rank, {});
     part.fill_input();
     if (seat.rank == 1) {
-      ASSERT_TRUE(seat.wait_flag(1, 60));
+      ASSERT_TRUE(seat.wait_flag(1));
     }
     NCCL_OK(part.call());
     if (seat.rank == 0) seat.board.flag = 1;
@@ -203,10 +203,10 @@ TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
         NCCL_OK(ncclCommAbort(seat.comm));
         seat.comm = nullptr;
       });
-  ASSERT_TRUE(ranks.wait_reports(60));
+  ASSERT_TRUE(ranks.wait_reports());
   for (int r = 0; r < 2; ++r)
     EXPECT_NE(ranks.text(r).find("RONDO_GPU_STAGING"), std::string::npos) << ranks.text(r);
-  ranks.wait_exits(60);
+  ranks.wait_exits();
   ranks.check_expectations();
 }
 
@@ -255,7 +255,7 @@ TEST(SharedGpuMemory, RegisteredMemoryIsWorkedOnInPlace) {
       NCCL_OK(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &before));
       seat.board.flag = 1;
     }
-    ASSERT_TRUE(seat.wait_flag(1, 60));
+    ASSERT_TRUE(seat.wait_flag(1));
     NCCL_OK(ncclCommDeregister(seat.comm, handle));
     NCCL_OK(ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclFloat32, ncclSum, seat.comm,
                           seat.stream));

@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/poll_until.h"
 #include "tests/gpu/process_bodies.h"
 
 namespace rondo::test {
@@ -109,7 +108,7 @@ void use_everything(NcclRank& seat, unsigned seed) {
 
 TEST_P(RecallOf, ManyCommunicatorsTakeLittleMoreThanOne) {
   if (GetParam().layout.devices() == 1) GTEST_SKIP() << "led calls: recalls are best effort";
-  run_job(GetParam().layout, 300, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     constexpr std::size_t kCommunicators = 6;
     Family family(seat, kCommunicators);
     std::uint64_t one = 0;
@@ -135,7 +134,7 @@ TEST(Recall, TwentyCommunicatorsOfEightRanksTakeLittleMoreThanOne) {
   if (gpus_there() < 8) GTEST_SKIP() << "too few GPUs";
   const Layout eight{
       {{0, 1, 2, 3, 4, 5, 6, 7}}, {}, {{"NCCL_ALGO", "ring"}, {"NCCL_MAX_CTAS", "2"}}};
-  run_job(eight, 500, [](NcclRank& seat) {
+  run_job(eight, [](NcclRank& seat) {
     constexpr std::size_t kCommunicators = 20;
     Family family(seat, 1);
     std::uint64_t one = 0, used_by_one = 0;
@@ -157,7 +156,7 @@ TEST(Recall, TwentyCommunicatorsOfEightRanksTakeLittleMoreThanOne) {
     EXPECT_LE(family.all_bytes(), one * 13 / 10);
     // The same by the driver's count, once buffers of the calls are freed.
     const auto is_little = [&] { return used_on_device() <= used_by_one + one * 3 / 10; };
-    EXPECT_TRUE(poll_until(is_little, seconds_from_now(10)))
+    EXPECT_TRUE(wait_until(is_little))
         << used_on_device() << " bytes are used, after one communicator " << used_by_one;
     ASSERT_TRUE(seat.board.meet());
     for (std::size_t i = 0; i < kCommunicators; ++i)
@@ -169,7 +168,7 @@ TEST(Recall, TwentyCommunicatorsOfEightRanksTakeLittleMoreThanOne) {
 
 // Ranks are ahead of each other, so recalls meet calls that begin.
 TEST_P(RecallOf, MeetsCallsThatBegin) {
-  run_job(GetParam().layout, 300, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     constexpr std::size_t kCommunicators = 4;
     Family family(seat, kCommunicators);
     for (unsigned round = 0; round < 3; ++round)
@@ -187,7 +186,7 @@ TEST_P(RecallOf, MeetsCallsThatBegin) {
 
 // A message that was sent and not yet received keeps the memory in which it waits.
 TEST_P(RecallOf, KeepsAMessageUnderWay) {
-  run_job(GetParam().layout, 300, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     Family family(seat, 2);
     DeviceBuffer buffer(sizeof(int), 0);
     const int last = seat.size - 1;
@@ -214,7 +213,7 @@ TEST_P(RecallOf, KeepsAMessageUnderWay) {
 
 // Suspended while its memory is lent, a communicator resumes as any other.
 TEST_P(RecallOf, MayBeSuspendedMeanwhile) {
-  run_job(GetParam().layout, 300, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     Family family(seat, 2);
     use_everything(seat, 10);
     family.settle();
@@ -233,7 +232,7 @@ TEST_P(RecallOf, MayBeSuspendedMeanwhile) {
 // A graph may be replayed at any time.
 TEST(Recall, SparesCommunicatorsWithGraphs) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-  run_job(as_processes(2, Gpus::kOneEach).under(kLentRings), 200, [](NcclRank& seat) {
+  run_job(as_processes(2, Gpus::kOneEach).under(kLentRings), [](NcclRank& seat) {
     Family family(seat, 2);
     constexpr std::size_t kCount = 300'000;
     DeviceBuffer buffer(kCount * sizeof(std::int32_t), 0);
@@ -262,7 +261,7 @@ TEST(Recall, SparesCommunicatorsWithGraphs) {
 // Two ranks exchange messages after the third, whose memory is lent, has left.
 TEST(Recall, OutlivesARankThatLeaves) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
-  run_job(as_processes(3, Gpus::kOneEach).under(kLentRings), 200, [](NcclRank& seat) {
+  run_job(as_processes(3, Gpus::kOneEach).under(kLentRings), [](NcclRank& seat) {
     Family family(seat, 2);
     use_everything(seat, 10);
     family.settle();
@@ -294,7 +293,8 @@ TEST(Recall, EndsCallsAfterARankHasDied) {
       std::swap(seat.comm, other);
     }
     seat.mark(1);
-    nap(seat.rank == 2 ? 60 : 1);
+    if (seat.rank == 2) sleep_until_killed();
+    nap(1);
     DeviceBuffer buffer(sizeof(float), 0);
     ncclResult_t result = ncclSuccess;
     while (result == ncclSuccess) {
@@ -310,20 +310,20 @@ TEST(Recall, EndsCallsAfterARankHasDied) {
     NCCL_OK(ncclCommAbort(other));
     seat.comm = nullptr;
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 200));
+  ASSERT_TRUE(ranks.wait_stage(1));
   ranks.send(2, SIGKILL);
-  ASSERT_TRUE(ranks.wait_reports(60, {2}));
+  ASSERT_TRUE(ranks.wait_reports({2}));
   for (const int r : {0, 1}) {
     EXPECT_NE(ranks.text(r).find("rank 2"), std::string::npos) << ranks.text(r);
   }
-  ranks.wait_exits(60, {2});
+  ranks.wait_exits({2});
   ranks.check_expectations();
 }
 
 // An allocation that fails is tried again once idle communicators have given up their memory.
 TEST(Recall, FindsRoomWhereMemoryIsShort) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-  run_job(as_processes(2, Gpus::kOneEach).under(kLentRings), 200, [](NcclRank& seat) {
+  run_job(as_processes(2, Gpus::kOneEach).under(kLentRings), [](NcclRank& seat) {
     if (std::string(gpu_api()->name) != "simt") return;  // it takes all memory of a GPU
     Family family(seat, 3);
     for (const std::size_t i : {0, 1, 0, 1}) {  // from then on both keep their memory

@@ -42,7 +42,7 @@ class Spread : public testing::TestWithParam<std::tuple<NamedLayout, SpreadMachi
 };
 
 TEST_P(Spread, EqualsTheReferenceForOddSizesAndAlignments) {
-  run_job(layout(), 240, [](NcclRank& seat) {
+  run_job(layout(), [](NcclRank& seat) {
     run_every_collective(seat, {0, 1, 37, 3001, 9000},
                          {DataType::kUint8, DataType::kFloat64, DataType::kFloat32},
                          [](int, int number) { return number % 3 == 0; });
@@ -50,7 +50,7 @@ TEST_P(Spread, EqualsTheReferenceForOddSizesAndAlignments) {
 }
 
 TEST_P(Spread, PassesMessagesRoundARing) {
-  run_job(layout(), 240, [](NcclRank& seat) { pass_round_a_ring(seat, {0, 1, 1001}); });
+  run_job(layout(), [](NcclRank& seat) { pass_round_a_ring(seat, {0, 1, 1001}); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Spread,
@@ -148,7 +148,7 @@ TEST(SpreadSums, GoByLLPushWhileSmallOrWhereOnlyOneShotMayRun) {
 TEST(SpreadSharing, EqualsTheReference) {
   if (gpus_there() < 4) GTEST_SKIP() << "too few GPUs";
   run_job(Layout{{{0, 1}, {2}, {3}}, {}, {{"NCCL_ALGO", "twoshot,direct"}, {"NCCL_MAX_CTAS", "3"}}},
-          240, [](NcclRank& seat) {
+          [](NcclRank& seat) {
             unsigned seed = 4000;
             for (int op = 0; op < kRedOps; ++op)
               for (int t = 0; t < kDataTypes; ++t) {
@@ -212,7 +212,7 @@ TEST_P(SpreadCalls, SendMoreThanSlotsHold) {
 // a time.
 TEST(SpreadCommunicators, AreUsedInAnyOrder) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-  const Environment driver = {{"RONDO_SIMT", "cooperative=1"}, {"RONDO_TIMEOUT", "20"}};
+  const Environment driver = {{"RONDO_SIMT", "cooperative=1"}, {"RONDO_TIMEOUT", "120"}};
   for (const char* algorithm : {"ring", "oneshot", "twoshot"})
     run_job(as_processes(2, Gpus::kOneEach, driver).under({{"NCCL_ALGO", algorithm}}),
             [](NcclRank& seat) {

@@ -34,11 +34,11 @@ TEST_P(StatusOfGpus, NamesTheRankForWhichKernelsWait) {
       for (int round = 0; round < 2; ++round) NCCL_OK(sum_once(seat, buffer, 1000));
       seat.mark(1);
       if (seat.rank == culprit) {
-        ASSERT_TRUE(seat.wait_flag(1, 60));
+        ASSERT_TRUE(seat.wait_flag(1));
       }
       NCCL_OK(sum_once(seat, buffer, 1000));
     });
-    ASSERT_TRUE(ranks.wait_stage(1, 60));
+    ASSERT_TRUE(ranks.wait_stage(1));
     const int asked = ranks.pid(culprit == 0 ? layout.ranks() - 1 : 0);
     std::vector<Blame> blamed;
     std::string seen;
@@ -55,7 +55,7 @@ TEST_P(StatusOfGpus, NamesTheRankForWhichKernelsWait) {
       EXPECT_EQ(blamed[0].kind, Blame::kNotEntered) << blamed[0].text << "\n" << seen;
     }
     ranks.board().flag.store(1);
-    EXPECT_TRUE(ranks.wait_exits(60));
+    EXPECT_TRUE(ranks.wait_exits());
     ranks.check_expectations();
   }
 }

@@ -103,7 +103,7 @@ class Graph {
 
 TEST_P(SuspensionOf, GivesMemoryBackAndTakesItAgain) {
   const bool keeps_all = GetParam().keeps_all, captures = GetParam().captures;
-  run_job(GetParam().layout, 200, [=](NcclRank& seat) {
+  run_job(GetParam().layout, [=](NcclRank& seat) {
     call_everything(seat, 10);
     std::optional<Graph> graph;
     if (captures) graph.emplace(seat).replay();
@@ -180,7 +180,7 @@ std::uint64_t bytes_after(NcclRank& seat, std::size_t count) {
 }
 
 TEST_P(FirstUseOf, AllocatesSlotsAndStaging) {
-  run_job(GetParam().layout, 200, [use = GetParam()](NcclRank& seat) {
+  run_job(GetParam().layout, [use = GetParam()](NcclRank& seat) {
     constexpr std::uint64_t kAtLeast = 4 << 20;
     EXPECT_LE(bytes_after(seat, 0), kInitBytes);
     const std::size_t before = free_bytes();
@@ -199,7 +199,7 @@ TEST_P(FirstUseOf, AllocatesSlotsAndStaging) {
 }
 
 TEST_P(FirstUseOf, MayBeCaptured) {
-  run_job(GetParam().layout, 200, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     Graph graph(seat);
     graph.replay();
     call_everything(seat, 30);
@@ -209,7 +209,7 @@ TEST_P(FirstUseOf, MayBeCaptured) {
 
 // Calls that wait for other ranks end before the memory is released.
 TEST_P(SuspensionOf, WaitsForCallsUnderWay) {
-  run_job(GetParam().layout, 200, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     constexpr std::size_t kCount = 50'000;
     for (int round = 0; round < 5; ++round) {
       DeviceBuffer buffer(kCount * sizeof(float), 0);
@@ -229,7 +229,7 @@ TEST_P(SuspensionOf, WaitsForCallsUnderWay) {
 }
 
 TEST_P(SuspensionOf, MayBeTheEnd) {
-  run_job(GetParam().layout, 200, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     call_everything(seat, 10);
     ASSERT_TRUE(seat.board.meet());  // an abort ends calls that others are still in
     NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
@@ -246,11 +246,11 @@ TEST_P(SuspensionOf, MayBeTheEnd) {
 TEST(Suspension, NamesWhoDoesNotResume) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
   const Layout layout = as_processes(2, Gpus::kOneEach, {{"RONDO_TIMEOUT", "3"}});
-  run_job(layout, 120, [](NcclRank& seat) {
+  run_job(layout, [](NcclRank& seat) {
     call_everything(seat, 10);
     NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
     if (seat.rank == 1) {
-      EXPECT_TRUE(seat.wait_flag(1, 60));
+      EXPECT_TRUE(seat.wait_flag(1));
     } else {
       EXPECT_EQ(ncclCommResume(seat.comm), ncclTimeout);
       EXPECT_NE(std::string(ncclGetLastError(seat.comm)).find("ncclCommResume of rank 1"),
@@ -266,7 +266,7 @@ TEST(Suspension, NamesWhoDoesNotResume) {
 // The program takes the memory meanwhile; after it has freed some, resume works.
 TEST(Suspension, ResumesOnceThereIsMemoryAgain) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-  run_job(as_processes(2, Gpus::kOneEach), 120, [](NcclRank& seat) {
+  run_job(as_processes(2, Gpus::kOneEach), [](NcclRank& seat) {
     call_everything(seat, 10);
     NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
     ASSERT_TRUE(seat.board.meet());

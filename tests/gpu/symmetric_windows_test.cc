@@ -121,7 +121,7 @@ void run_in_window(NcclRank& seat, std::size_t block, bool in_place, int flags) 
 }
 
 TEST_P(WindowsOf, GiveWhatOtherBuffersGive) {
-  run_job(GetParam().layout, 200, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     for (const std::size_t block : {1, 1'000, 30'001})
       for (const bool in_place : {false, true}) {
         run_in_window(seat, block, in_place, NCCL_WIN_COLL_SYMMETRIC);
@@ -139,7 +139,7 @@ TEST_P(ManyGpus, ShareCalls) {
   Layout layout{{{}, {}}, {}, {{"RONDO_SIMT_DEVICES", "18"}, kSharedAlone.front()}};
   for (int gpu = 0; gpu < GetParam(); ++gpu) layout.processes[gpu % 2].push_back(gpu);
   if (gpus_there(layout.environment) < GetParam()) GTEST_SKIP() << "too few GPUs";
-  run_job(layout, 200, [](NcclRank& seat) {
+  run_job(layout, [](NcclRank& seat) {
     for (const int flags : {NCCL_WIN_COLL_SYMMETRIC, NCCL_WIN_DEFAULT}) {
       run_in_window(seat, 1'001, false, flags);
       if (testing::Test::HasFatalFailure()) return;
@@ -152,7 +152,7 @@ TEST_P(ManyGpus, ShareCalls) {
 TEST_P(WindowsOf, NeedNoStagingAtAnySize) {
   const Environment& settings = GetParam().layout.environment;
   const bool alone = settings == kSharedAlone;
-  run_job(GetParam().layout.under({{"RONDO_RECORD", "0"}}), 200, [=](NcclRank& seat) {
+  run_job(GetParam().layout.under({{"RONDO_RECORD", "0"}}), [=](NcclRank& seat) {
     constexpr std::size_t kBlock = 750'000, kCount = 2'200'000;
     std::uint64_t before = 0, after = 0;
     const InWindow first(seat, 1, true, NCCL_WIN_DEFAULT);  // makes the memory for signals
@@ -185,7 +185,7 @@ TEST(SymmetricWindows, GetAsManyCtasAsTheirLinksNeed) {
   for (const Row row : {Row{0, 32}, Row{0.1, 64}}) {
     Job job = as_processes(2, Gpus::kOneEach, kSharedAlone);
     job.create = false;
-    run_job(job, 200, [=](NcclRank& seat) {
+    run_job(job, [=](NcclRank& seat) {
       const TemporaryFolder folder;
       TuneFile file = tune_key_of_this_machine();
       file.gpu = rondo::gpu::device_name_of(0);
@@ -203,7 +203,7 @@ TEST(SymmetricWindows, GetAsManyCtasAsTheirLinksNeed) {
 #endif
 
 TEST_P(WindowsOf, MayBeReplayed) {
-  run_job(GetParam().layout, 200, [](NcclRank& seat) {
+  run_job(GetParam().layout, [](NcclRank& seat) {
     constexpr std::size_t kCount = 40'000;
     InWindow window(seat, kCount, true, NCCL_WIN_COLL_SYMMETRIC);
     void* graph = nullptr;
@@ -241,7 +241,7 @@ TEST(SymmetricWindows, AreForAllRanksOrForNone) {
     }
     report_and_abort(seat, result);
   });
-  ASSERT_TRUE(ranks.wait_reports(60));
+  ASSERT_TRUE(ranks.wait_reports());
   expect_reports(ranks, 2, StatusCode::kInvalidUsage,
                  "the buffers of rank 0 lie in symmetric windows");
 }

@@ -5,7 +5,6 @@
 #include <signal.h>
 
 #include <atomic>
-#include <chrono>
 #include <thread>
 
 #include "tests/gpu/device_case.h"
@@ -14,8 +13,8 @@
 namespace rondo::test {
 namespace {
 
-const Environment kAsDrivers = {{"RONDO_SIMT", "frees=wait,queues=64"}};
-constexpr double kTeardownSoon = 10;  // more than promised, as slack for a busy machine
+// Streams get queues by chance. Of 64, one run in ten gave a new stream the queue of a blocked one.
+const Environment kAsDrivers = {{"RONDO_SIMT", "frees=wait,queues=4000"}};
 constexpr std::size_t kTeardownCount = 1000;
 #ifdef RONDO_SIMT
 constexpr bool kEmulated = true;
@@ -25,23 +24,15 @@ constexpr bool kEmulated = false;
 
 enum class How { kInTurn, kInOneGroup };
 
-double seconds_of(const std::function<void()>& body) {
-  const auto begin = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 ncclResult_t sum(void* memory, ncclComm_t comm, GpuStream stream) {
   return ncclAllReduce(memory, memory, kTeardownCount, ncclFloat32, ncclSum, comm, stream);
 }
 
+// If this waited for the other communicator's work, which never ends, it would hang.
 void abort_all(const std::vector<ncclComm_t>& comms, How how) {
-  const double took = seconds_of([&] {
-    if (how == How::kInOneGroup) ncclGroupStart();
-    for (ncclComm_t comm : comms) NCCL_OK(ncclCommAbort(comm));
-    if (how == How::kInOneGroup) ncclGroupEnd();
-  });
-  EXPECT_LT(took, kTeardownSoon);
+  if (how == How::kInOneGroup) ncclGroupStart();
+  for (ncclComm_t comm : comms) NCCL_OK(ncclCommAbort(comm));
+  if (how == How::kInOneGroup) ncclGroupEnd();
 }
 
 std::vector<std::size_t> free_bytes(const std::vector<int>& devices) {
@@ -122,7 +113,7 @@ TEST_P(HungProcesses, EndsBothCommunicators) {
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     GPU_OK(gpu_api()->synchronize_stream(on_other));
     seat.mark(1);
-    if (seat.rank == 1) nap(120);
+    if (seat.rank == 1) seat.wait_flag(1);  // until it is killed
     if (hang.peer == Peer::kIsStopped) nap(0.3);
     call();
     nap(0.2);
@@ -137,12 +128,12 @@ TEST_P(HungProcesses, EndsBothCommunicators) {
     EXPECT_EQ(gpu::deferred_frees(), 0u);
     seat.mark(3);
   });
-  ASSERT_TRUE(ranks.wait_stage(1, 60));
+  ASSERT_TRUE(ranks.wait_stage(1));
   if (hang.peer == Peer::kIsStopped) ranks.send(1, SIGSTOP);
-  ASSERT_TRUE(ranks.wait_stage(2, 20, {1}));
+  ASSERT_TRUE(ranks.wait_stage(2, {1}));
   if (hang.peer == Peer::kDies) ranks.send(1, SIGKILL);
-  EXPECT_TRUE(ranks.wait_stage(3, 3 * kTeardownSoon, {1}));
-  EXPECT_TRUE(ranks.wait_exits(kTeardownSoon, {1}));
+  EXPECT_TRUE(ranks.wait_stage(3, {1}));
+  EXPECT_TRUE(ranks.wait_exits({1}));
   ranks.check_expectations();
 }
 
@@ -217,7 +208,7 @@ class Blocked {
 
 void in_a_process(const std::function<void()>& body) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-  run_job(Layout{{{0}}, {}, kAsDrivers}, 4 * kTeardownSoon, [&](RankSeat&) { body(); });
+  run_job(Layout{{{0}}, {}, kAsDrivers}, [&](RankSeat&) { body(); });
 }
 
 class HungThreads : public testing::TestWithParam<How> {};
@@ -241,7 +232,7 @@ TEST(Teardown, ADestroyedCommunicatorDoesNotWaitForAnother) {
   in_a_process([] {
     const NothingIsLost nothing({0, 1});
     auto busy = std::make_unique<Blocked>();
-    EXPECT_LT(seconds_of([] { const DeviceRanks idle({0, 1}); }), kTeardownSoon);
+    { const DeviceRanks idle({0, 1}); }  // would hang if it waited for the busy one
     EXPECT_GT(gpu::deferred_frees(), 0u);
     busy->go_on();
     busy.reset();

@@ -18,7 +18,7 @@ void expect_done(ncclComm_t comm, ncclResult_t result) {
     if (result == ncclInProgress) ncclCommGetAsyncError(comm, &result);
     return result != ncclInProgress;
   };
-  EXPECT_TRUE(wait_until(is_over, 60));
+  EXPECT_TRUE(wait_until(is_over));
   EXPECT_EQ(result, ncclSuccess) << ncclGetLastError(comm);
 }
 
@@ -121,7 +121,7 @@ class TorchCalls : public testing::TestWithParam<bool> {
   void run(void (*body)(NcclRank& seat, bool blocking)) {
     Job job = as_processes(kRanks, Gpus::kOneEach);
     job.create = false;
-    run_job(job, 120, [body, blocking = GetParam()](NcclRank& seat) {
+    run_job(job, [body, blocking = GetParam()](NcclRank& seat) {
       seat.prepare();
       body(seat, blocking);
       EXPECT_EQ(gpu_api()->synchronize_stream(seat.stream), kGpuSuccess);
@@ -139,14 +139,14 @@ TEST_P(TorchCalls, MakeAGroupAgainWhileARankHangs) {
     TorchGroup group(seat, seat.size, seat.rank, seat.id(), blocking);
     group.check_sum();
     if (seat.rank == 2) {
-      EXPECT_TRUE(wait_until([&] { return seat.board.seats[0].stage == 2; }, 60));
+      EXPECT_TRUE(wait_until([&] { return seat.board.seats[0].stage == 2; }));
       return group.give_up();
     }
     group.begin_sum();
     nap(0.1);
     EXPECT_EQ(gpu_api()->query_stream(group.inner()), kGpuNotReady);
     seat.mark(1);
-    EXPECT_TRUE(wait_until([&] { return seat.board.seats[1 - seat.rank].stage >= 1; }, 60));
+    EXPECT_TRUE(wait_until([&] { return seat.board.seats[1 - seat.rank].stage >= 1; }));
     group.give_up();
 
     ncclUniqueId id{};
@@ -156,7 +156,7 @@ TEST_P(TorchCalls, MakeAGroupAgainWhileARankHangs) {
       std::memcpy(passed, &id, sizeof(id));
       seat.board.flag.store(1);
     } else {
-      EXPECT_TRUE(seat.wait_flag(1, 60));
+      EXPECT_TRUE(seat.wait_flag(1));
       std::memcpy(&id, passed, sizeof(id));
     }
     TorchGroup(seat, 2, 1 - seat.rank, id, blocking).check_sum();

@@ -34,14 +34,14 @@ class TunedProcesses : public testing::TestWithParam<NamedLayout> {
       const ncclResult_t result = ncclCommInitRank(&made, seat.size, seat.id(), seat.rank);
       seat.report(Error{static_cast<StatusCode>(result), ncclGetLastError(nullptr)});
     });
-    ASSERT_TRUE(processes.wait_reports(60));
+    ASSERT_TRUE(processes.wait_reports());
     for (int r = 0; r < processes.size(); ++r) {
       const bool receives = of_one >= 0 && r != of_one;
       EXPECT_EQ(processes.status(r), receives ? StatusCode::kRemoteError : status)
           << processes.text(r);
       EXPECT_NE(processes.text(r).find(part), std::string::npos) << processes.text(r);
     }
-    processes.wait_exits(60);
+    processes.wait_exits();
   }
 };
 INSTANTIATE_TEST_SUITE_P(Of, TunedProcesses, testing::ValuesIn(kTunerLayouts),

@@ -77,7 +77,7 @@ bool in_two_processes(const Body& body) {
   for (int p = 0; p < 2; ++p) {
     pids[p] = fork();
     if (pids[p] != 0) continue;
-    alarm(60);
+    alarm(300);
     replace_platform({});
     Side side(*board, p);
     body(side, p);

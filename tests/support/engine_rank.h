@@ -42,7 +42,8 @@ struct EngineRank : RankSeat {
 
 using Communicators = std::vector<std::shared_ptr<Communicator>>;
 
-inline CommOptions short_timeouts(double seconds = 60) {
+// The default ends no wait on a busy machine, but before the test's own (kLongestWait).
+inline CommOptions short_timeouts(double seconds = 120) {
   CommOptions options;
   options.timeout_seconds = seconds;
   options.init_timeout_seconds = seconds;

@@ -3,8 +3,8 @@
 // (descriptors, limits, variables that are read once).
 //
 //   EXPECT_EQ(in_child([] { return close(0) == 0 ? "" : "it was closed"; }), "");
-// Guarantees: returns what the body returned, or the signal that ended the child. After one minute
-// the signal is SIGALRM.
+// Guarantees: returns what the body returned, or the signal that ended the child. After five
+// minutes the signal is SIGALRM.
 #pragma once
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ inline std::string in_child(const std::function<std::string()>& body) {
   if (pipe2(ends, O_CLOEXEC) != 0) return "no pipe";
   const pid_t child = fork();
   if (child == 0) {
-    alarm(60);
+    alarm(300);
     const std::string text = body();
     const bool written =
         write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());

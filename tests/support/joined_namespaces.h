@@ -35,7 +35,7 @@ class JoinedNamespaces {
     made_ = made_ && setns(here.get(), CLONE_NEWNET) == 0 &&
             run("ip link set far netns " + far + " && " + raise("near", 1, prepare) +
                 " && nsenter --net=" + far + " sh -c '" + raise("far", 2, prepare) + "'") &&
-            run("for try in $(seq 200); do ip link show near | grep -q LOWER_UP && exit; "
+            run("for try in $(seq 4000); do ip link show near | grep -q LOWER_UP && exit; "
                 "sleep 0.05; done; false");  // the kernel reports the state with a delay
   }
   ~JoinedNamespaces() { setns(before_.get(), CLONE_NEWNET); }

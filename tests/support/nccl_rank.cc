@@ -108,7 +108,7 @@ int gpus_there(const Environment& environment) {
     if (gpu_api() != nullptr && gpu_api()->device_count(&count) == kGpuSuccess)
       seat.mine().value.store(static_cast<std::uint64_t>(count));
   });
-  return counter.wait_exits(60) ? static_cast<int>(counter.board().seats[0].value.load()) : 0;
+  return counter.wait_exits() ? static_cast<int>(counter.board().seats[0].value.load()) : 0;
 }
 
 }  // namespace rondo::test

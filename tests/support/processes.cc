@@ -89,7 +89,7 @@ void RankProcesses::send(int rank, int signal) {
         waitid(P_PID, static_cast<id_t>(pid(rank)), &found, WSTOPPED | WNOHANG | WNOWAIT);
     return asked != 0 || found.si_pid != 0;  // or it is no child of this process
   };
-  if (signal == SIGSTOP) wait_until(has_stopped, 10);
+  if (signal == SIGSTOP) wait_until(has_stopped);
 }
 
 bool RankProcesses::reap(int process) {
@@ -100,8 +100,8 @@ bool RankProcesses::reap(int process) {
   return true;
 }
 
-bool RankProcesses::wait_for(const std::function<bool(int)>& holds, double seconds,
-                             const std::set<int>& without, const char* what) {
+bool RankProcesses::wait_for(const std::function<bool(int)>& holds, const std::set<int>& without,
+                             const char* what) {
   int failed = -1;  // ended before it reached the condition; what it did just before its end counts
   const auto is_over = [&] {
     bool all_hold = true;
@@ -114,7 +114,7 @@ bool RankProcesses::wait_for(const std::function<bool(int)>& holds, double secon
     }
     return all_hold || failed >= 0;
   };
-  const bool in_time = wait_until(is_over, seconds);
+  const bool in_time = wait_until(is_over);
   if (in_time && failed < 0) return true;
   for (int rank = 0; failed < 0 && rank < size(); ++rank)
     if (without.count(rank) == 0 && !holds(rank)) failed = rank;
@@ -124,7 +124,7 @@ bool RankProcesses::wait_for(const std::function<bool(int)>& holds, double secon
   if (ended)
     text = " ended with wait status " + std::to_string(exit_status_[process_of_[failed]]) + " and";
   text += std::string(" did not ") + what;
-  if (!in_time) text += " within " + std::to_string(seconds) + " s";
+  if (!in_time) text += " within " + std::to_string(kLongestWait) + " s";
   for (int rank = 0; rank < size(); ++rank)
     text += "\n  rank " + std::to_string(rank) + ": stage " +
             std::to_string(seat(rank).stage.load()) + (reported(rank) ? ", has reported" : "") +
@@ -133,18 +133,17 @@ bool RankProcesses::wait_for(const std::function<bool(int)>& holds, double secon
   return false;
 }
 
-bool RankProcesses::wait_stage(int stage, double seconds, const std::set<int>& without) {
-  return wait_for([&](int r) { return seat(r).stage.load() >= stage; }, seconds, without,
+bool RankProcesses::wait_stage(int stage, const std::set<int>& without) {
+  return wait_for([&](int r) { return seat(r).stage.load() >= stage; }, without,
                   "get to its stage");
 }
 
-bool RankProcesses::wait_reports(double seconds, const std::set<int>& without) {
-  return wait_for([&](int r) { return reported(r); }, seconds, without, "report");
+bool RankProcesses::wait_reports(const std::set<int>& without) {
+  return wait_for([&](int r) { return reported(r); }, without, "report");
 }
 
-bool RankProcesses::wait_exits(double seconds, const std::set<int>& without) {
-  if (!wait_for([&](int r) { return reap(process_of_[r]); }, seconds, without, "exit"))
-    return false;
+bool RankProcesses::wait_exits(const std::set<int>& without) {
+  if (!wait_for([&](int r) { return reap(process_of_[r]); }, without, "exit")) return false;
   bool well = true;
   for (int rank = 0; rank < size(); ++rank) {
     const int status = exit_status_[process_of_[rank]];

@@ -3,11 +3,11 @@
 // communicator or touches a device, because no driver survives fork().
 //
 //   RankProcesses ranks(4, options, [](EngineRank& seat) { seat.report(seat.comm->run(...)); });
-//   ranks.wait_stage(1, 10);  ranks.send(2, SIGKILL);  ranks.wait_reports(10, {2});
+//   ranks.wait_stage(1);  ranks.send(2, SIGKILL);  ranks.wait_reports({2});
 //   EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
 //   run_job(as_processes(4, Gpus::kOneEach), [](NcclRank& seat) { NCCL_OK(ncclAllReduce(...)); });
-// Guarantees: every wait is bounded; the destructor kills and reaps every process that still runs.
-// A failed gtest assertion in a process is a failed expectation of its ranks.
+// Guarantees: every wait ends after kLongestWait; the destructor kills and reaps every process that
+// still runs. A failed gtest assertion in a process is a failed expectation of its ranks.
 #pragma once
 
 #include <sys/types.h>
@@ -43,10 +43,10 @@ class RankProcesses {
   pid_t pid(int rank) const { return pids_[process_of_[rank]]; }
   void send(int rank, int signal);  // after SIGSTOP: once the rank has stopped
 
-  // Wait for all ranks except `without`. False (and a test failure) after `seconds`.
-  bool wait_stage(int stage, double seconds, const std::set<int>& without = {});
-  bool wait_reports(double seconds, const std::set<int>& without = {});
-  bool wait_exits(double seconds, const std::set<int>& without = {});  // with status 0
+  // Wait for all ranks except `without`. False (and a test failure) after kLongestWait.
+  bool wait_stage(int stage, const std::set<int>& without = {});
+  bool wait_reports(const std::set<int>& without = {});
+  bool wait_exits(const std::set<int>& without = {});  // with status 0
 
   StatusCode status(int rank) const { return static_cast<StatusCode>(seat(rank).status); }
   std::string text(int rank) const { return seat(rank).text; }
@@ -63,7 +63,7 @@ class RankProcesses {
   using ProcessBody = std::function<std::shared_ptr<void>(int process)>;
   void start(const Job& job, const ProcessBody& body);
   [[noreturn]] void run_process(int process, const Job& job, const ProcessBody& body);
-  bool wait_for(const std::function<bool(int)>& holds, double seconds, const std::set<int>& without,
+  bool wait_for(const std::function<bool(int)>& holds, const std::set<int>& without,
                 const char* what);
   bool reap(int process);
   BoardSeat& seat(int rank) const { return board_.get().seats[rank]; }
@@ -74,16 +74,12 @@ class RankProcesses {
   std::vector<int> exit_status_;  // as waitpid returns it, or -1 while it runs
 };
 
-// Runs a job in which every rank must exit within `seconds`.
-template <class Body>
-void run_job(const Job& job, double seconds, const Body& body) {
-  RankProcesses ranks(job, body);
-  ranks.wait_exits(seconds);
-  ranks.check_expectations();
-}
+// Runs a job in which every rank must exit.
 template <class Body>
 void run_job(const Job& job, const Body& body) {
-  run_job(job, 120, body);
+  RankProcesses ranks(job, body);
+  ranks.wait_exits();
+  ranks.check_expectations();
 }
 
 }  // namespace rondo::test

@@ -15,8 +15,6 @@
 namespace rondo::test {
 namespace {
 
-constexpr double kLongest = 60;  // seconds; a wait lasts this long only if a test is broken
-
 template <std::size_t n>
 void copy_text(char (&to)[n], const std::string& from) {
   const std::size_t length = std::min(from.size(), n - 1);
@@ -32,6 +30,10 @@ void nap(double seconds) {
       static_cast<long>((seconds - static_cast<double>(static_cast<long>(seconds))) * 1e9)};
   while (nanosleep(&left, &left) != 0 && errno == EINTR) {
   }
+}
+
+void sleep_until_killed() {
+  for (;;) nap(60);
 }
 
 // Counts time as the product does: at most 0.25 s for a period in which this process did not run
@@ -66,7 +68,7 @@ void Board::wait_id() const {
 
 bool Board::meet(int arriving) {
   const int round = arrived.fetch_add(arriving) / ranks + 1;
-  return wait_until([&] { return arrived.load() >= round * ranks; }, kLongest);
+  return wait_until([&] { return arrived.load() >= round * ranks; });
 }
 
 SharedBoard::SharedBoard(int ranks)
@@ -90,8 +92,8 @@ void RankSeat::expect(bool condition, const std::string& text) {
   if (!condition && mine_.failures.fetch_add(1) == 0) copy_text(mine_.failure, text);
 }
 
-bool RankSeat::wait_flag(int flag, double seconds) {
-  return wait_until([&] { return board.flag.load() >= flag; }, seconds);
+bool RankSeat::wait_flag(int flag) {
+  return wait_until([&] { return board.flag.load() >= flag; });
 }
 
 }  // namespace rondo::test

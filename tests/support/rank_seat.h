@@ -2,8 +2,8 @@
 // State of one rank of a test: its number, its device and its seat on a board in shared memory. The
 // board outlives a killed rank, so the test can still read what that rank had done.
 //
-// Guarantees: every wait is bounded. Cost: 13 KB of shared memory per rank, allocated on first
-// touch.
+// Guarantees: every wait ends after kLongestWait. Cost: 13 KB of shared memory per rank, allocated
+// on first touch.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,9 @@
 #include "transport/bootstrap/unique_id.h"
 
 namespace rondo::test {
+
+// Seconds. A wait lasts this long only if the test fails, however busy the machine is.
+inline constexpr double kLongestWait = 300;
 
 struct BoardSeat {
   std::atomic<int> stage;     // set by the body
@@ -39,7 +42,7 @@ struct Board {
   // The job's id: one process makes it, the others wait for it.
   void make_id();
   void wait_id() const;
-  // A barrier: adds `arriving` ranks and waits for all. False after one minute.
+  // A barrier: adds `arriving` ranks and waits for all. False after kLongestWait.
   bool meet(int arriving = 1);
 };
 
@@ -74,8 +77,8 @@ class RankSeat {
   void mark(int stage) { mine_.stage.store(stage); }
   void report(const Status& result, int culprit = -1);
   void expect(bool condition, const std::string& text);
-  // Sleeps until the test's flag is at least `flag`; false after `seconds`.
-  bool wait_flag(int flag, double seconds);
+  // Sleeps until the test's flag is at least `flag`; false after kLongestWait.
+  bool wait_flag(int flag);
   // Run before and after a body. begin() returns false if the body must not run. A RankSeat has no
   // communicator; EngineRank and NcclRank make and destroy theirs.
   bool begin(const Job&) { return true; }
@@ -86,7 +89,8 @@ class RankSeat {
 };
 
 void nap(double seconds);
+[[noreturn]] void sleep_until_killed();
 // Returns false after `seconds`.
-bool wait_until(const std::function<bool()>& holds, double seconds);
+bool wait_until(const std::function<bool()>& holds, double seconds = kLongestWait);
 
 }  // namespace rondo::test

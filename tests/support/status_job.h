@@ -26,7 +26,7 @@ struct StatusJob {
     return {{"RONDO_STATUS_DIR", sockets}, {"NCCL_RAS_ADDR", fmt::format("127.0.0.1:{}", port)}};
   }
   Job job(const Hosts& hosts = {}) const {
-    Job made(short_timeouts(60));
+    Job made(short_timeouts());
     made.hosts = hosts;
     made.environment = environment();
     return made;

@@ -24,7 +24,7 @@ std::span<const std::byte> bytes_of(const UniqueId& id) {
 }
 
 Result<std::unique_ptr<Session>> join(const UniqueId& id, int rank, int size) {
-  return Session::join({.rank = rank, .size = size, .id = id, .timeout = 20s});
+  return Session::join({.rank = rank, .size = size, .id = id, .timeout = 100s});
 }
 
 Status gather_ranks(Session& session) {
@@ -47,7 +47,7 @@ Status parent_and_children(const UniqueId& id, int rank, int size) {
     const auto& given = addresses[static_cast<std::size_t>(color)];
     std::memcpy(leader.bytes, given.data(), sizeof(leader.bytes));
     const std::string context = fmt::format("child {} color {}", child, color);
-    JoinRequest request{.rank = rank / 2, .size = (size + 1 - color) / 2, .timeout = 20s};
+    JoinRequest request{.rank = rank / 2, .size = (size + 1 - color) / 2, .timeout = 100s};
     RONDO_TRY(request.id, child_id(leader, parent->secret().derive("child", bytes_of(context))));
     // The leader is sometimes last.
     if (request.rank == 0 && child == 1) std::this_thread::sleep_for(20ms);
@@ -168,13 +168,13 @@ TEST(SocketFamily, Ipv6AloneCarriesASession) {
 TEST(SocketInterface, ThatWasNotChosenIsNotListenedAt) {
   SetVariable family("NCCL_SOCKET_FAMILY", "AF_INET");
   SetVariable name("NCCL_SOCKET_IFNAME", "=lo");
-  const auto answers = [](const char* host, std::uint16_t port) {
+  const auto answers = [](const char* host, std::uint16_t port, auto time) {
     const auto at = net::resolve({host, port}, AF_INET).value();
-    return net::connect_tcp(at, net::Deadline::of(200ms)).ok();
+    return net::connect_tcp(at, net::Deadline::of(time)).ok();
   };
   const auto expect_only_chosen = [&](std::uint16_t port) {
-    EXPECT_TRUE(answers("127.0.0.1", port));
-    EXPECT_FALSE(answers("127.0.0.2", port));
+    EXPECT_TRUE(answers("127.0.0.1", port, 100s));
+    EXPECT_FALSE(answers("127.0.0.2", port, 200ms));
   };
   const auto id = make_unique_id();
   ASSERT_TRUE(id.ok()) << id.error().text;

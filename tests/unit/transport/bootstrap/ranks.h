@@ -34,7 +34,7 @@ class RankProcess {
     if (pipe(ends) != 0) abort();
     pid_ = fork();
     if (pid_ == 0) {
-      alarm(60);  // no orphan outlives a failed test
+      alarm(300);  // no orphan outlives a failed test
       close(ends[0]);
       const Status result = function(rank);
       const int status = static_cast<int>(result.code());
@@ -97,7 +97,7 @@ inline std::string shown(const Status& result) {
 }
 
 inline Status join_as(const UniqueId& id, int rank, int size,
-                      std::chrono::nanoseconds timeout = std::chrono::seconds(20)) {
+                      std::chrono::nanoseconds timeout = std::chrono::seconds(100)) {
   RONDO_TRY(const auto session,
             Session::join({.rank = rank, .size = size, .id = id, .timeout = timeout}));
   return ok_status();

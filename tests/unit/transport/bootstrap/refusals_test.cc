@@ -49,7 +49,7 @@ Status join_with(const UniqueId& id, int rank, int size, const auth::Build& buil
   Join join;
   join.rank = rank;
   join.size = size;
-  const auto deadline = net::Deadline::of(20s);
+  const auto deadline = net::Deadline::of(100s);
   RONDO_TRY(auto link, connect({.place = place,
                                 .key = contents.secret,
                                 .endpoint = std::string(kRendezvous),

@@ -43,7 +43,7 @@ class Launch : public testing::Test {
 };
 
 // All ranks exchange their numbers, twice.
-Status exchange(const Seat& seat, std::chrono::nanoseconds timeout = 20s) {
+Status exchange(const Seat& seat, std::chrono::nanoseconds timeout = 100s) {
   RONDO_TRY(const auto session, meet_launched(seat, timeout));
   for (int round = 0; round < 2; ++round) {
     const std::vector<std::byte> mine(static_cast<std::size_t>(seat.rank),
@@ -86,7 +86,7 @@ TEST_F(Launch, AcceptsRanksBesideSilentVisitors) {
   const std::uint16_t port = master();
   RankProcess zero(0, [](int rank) { return exchange({rank, 3, 1, 1}); });
   std::vector<net::Socket> silent;
-  const net::Deadline deadline{net::Clock::now() + 10s, {}};
+  const net::Deadline deadline{net::Clock::now() + 100s, {}};
   const auto at = net::SocketAddress::v4(std::array<unsigned char, 4>{127, 0, 0, 1}, port);
   for (int i = 0; i < 30; ++i) {
     auto visitor = net::connect_tcp({&at, 1}, deadline);
@@ -109,12 +109,12 @@ TEST_F(Launch, CountsNobodyWithoutTheSecretAndNoRankTwice) {
     return exchange({rank, 2, 1, 1}, timeout);
   };
   constexpr char kOurs[] = "a secret of this very job";
-  RankProcess zero(0, [&](int rank) { return with(kOurs, rank, 20s); });
-  RankProcess thief(1, [&](int rank) { return with("what a stranger would guess", rank, 20s); });
+  RankProcess zero(0, [&](int rank) { return with(kOurs, rank, 100s); });
+  RankProcess thief(1, [&](int rank) { return with("what a stranger would guess", rank, 100s); });
   const Status stolen = thief.wait();
   ASSERT_FALSE(stolen.ok());
   EXPECT_NE(stolen.error().text.find("RONDO_SECRET"), std::string::npos) << stolen.error().text;
-  RankProcess one(1, [&](int rank) { return with(kOurs, rank, 20s); });
+  RankProcess one(1, [&](int rank) { return with(kOurs, rank, 100s); });
   for (RankProcess* rank : {&zero, &one}) {
     const Status result = rank->wait();
     EXPECT_TRUE(result.ok()) << result.error().text;
@@ -157,7 +157,7 @@ TEST_F(Launch, PassesOverWhatAnotherUserShows) {
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   const auto board = IdBoard::show(name, right);
   ASSERT_TRUE(board.ok()) << board.error().text;
-  const auto seen = read_board(name, {net::Clock::now() + 20s, {}});
+  const auto seen = read_board(name, {net::Clock::now() + 100s, {}});
   ASSERT_TRUE(seen.ok()) << seen.error().text;
   EXPECT_STREQ(seen->bytes, "right");
 }

@@ -23,7 +23,7 @@ struct Ends {
   Fd near, far;
 };
 
-net::Deadline soon() { return net::Deadline::of(std::chrono::seconds(30)); }
+net::Deadline soon() { return net::Deadline::of(std::chrono::minutes(5)); }
 
 // `count` handles, every third without a file. The file of handle i has i + 1 pages.
 std::vector<MemoryHandle> some_handles(std::size_t count) {

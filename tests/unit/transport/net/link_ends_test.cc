@@ -144,7 +144,7 @@ TEST_P(NetworkEnds, WhatComesWakesWhoHasArmed) {
         ASSERT_TRUE(send());
       }
       pollfd entry{pair.far_network->poll_fd(), POLLIN, 0};
-      ASSERT_EQ(::poll(&entry, 1, 20'000), 1) << "asleep beside a message, round " << round;
+      ASSERT_EQ(::poll(&entry, 1, 300'000), 1) << "asleep beside a message, round " << round;
     } else if (round % 2 != 0) {
       ASSERT_TRUE(send());
     }
@@ -315,7 +315,7 @@ TEST_P(NetworkEnds, AForkInMidTransferChangesNothing) {
 TEST_P(NetworkEnds, AConnectorWithoutDescriptorsEndsWithAnError) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(60);
+    ::alarm(300);
     const auto near = GetParam().at(0), far = GetParam().at(1);
     const Bytes address = far->listen().value();
     rlimit none{0, 0};
@@ -336,7 +336,7 @@ TEST_P(NetworkEnds, AConnectorWithoutDescriptorsEndsWithAnError) {
 TEST_P(NetworkEnds, AnAcceptorWithoutDescriptorsLeavesNobodyWaiting) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(60);
+    ::alarm(300);
     const auto near = GetParam().at(0), far = GetParam().at(1);
     const Bytes address = far->listen().value();
     auto link = near->connect({0, 1, 0}, address).value();

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/transport/auth/secret_of.h"
@@ -32,13 +33,17 @@ inline Bytes pattern(std::size_t bytes, std::uint64_t seed) {
   return made;
 }
 
-// Calls `step` until `ready`; false after kPatience.
+// Calls `step` until `ready`; false after kPatience. What lasts long waits for a time of the
+// product and leaves the core to others.
 template <class Step, class Ready>
 bool drive(Step&& step, Ready&& ready) {
-  const auto until = Clock::now() + kPatience;
+  constexpr std::chrono::milliseconds kLong(50);
+  const auto begun = Clock::now();
   while (!ready()) {
     step();
-    if (Clock::now() > until) return false;
+    const auto now = Clock::now();
+    if (now - begun > kPatience) return false;
+    if (now - begun > kLong) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   return true;
 }

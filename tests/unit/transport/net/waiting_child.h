@@ -23,7 +23,7 @@ class WaitingChild {
     EXPECT_EQ(::pipe(gate_), 0);
     pid_ = ::fork();
     if (pid_ != 0) return;
-    ::alarm(60);
+    ::alarm(300);
     ::close(gate_[1]);
     Bytes address(4096);
     const ssize_t got = ::read(gate_[0], address.data(), address.size());

@@ -89,7 +89,7 @@ TEST(PluginFailures, WhatComesAfterTheCloseIsDelivered) {
     const Bytes address = far_network->listen().value(), content = pattern(1000, 1);
     const pid_t child = ::fork();
     if (child == 0) {
-      ::alarm(60);
+      ::alarm(300);
       const auto own = kPlugin.at(0);
       Registered body(*own, content);
       auto link = own->connect({0, 1, 0}, address).value();

@@ -32,7 +32,7 @@ struct Task final : ProxyTask {
   std::atomic<bool> busy{false};
 };
 
-bool soon(const std::function<bool()>& holds) { return poll_until(holds, seconds_from_now(20)); }
+bool soon(const std::function<bool()>& holds) { return poll_until(holds, seconds_from_now(300)); }
 
 TEST(Proxy, ATurnByHandRunsEveryTaskOnce) {
   Proxy proxy;

@@ -47,8 +47,8 @@ struct TwoProcesses {
 
 TEST(HostGroup, BringsAllProcessesTogether) {
   TwoProcesses two;
-  auto other = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(30s)); });
-  const auto leader = two.meet(0, Deadline::of(30s));
+  auto other = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(300s)); });
+  const auto leader = two.meet(0, Deadline::of(300s));
   const auto follower = other.get();
   ASSERT_TRUE(leader.ok()) << leader.error().text;
   ASSERT_TRUE(follower.ok()) << follower.error().text;
@@ -68,24 +68,24 @@ TEST(HostGroup, StrangersBeforeItsOwnProcessesAreNoErrorAndGetNothing) {
   std::vector<net::Socket> strangers;
   for (int i = 0; i < 5; ++i) strangers.push_back(connect_unix(two.listeners[0].name).fd);
   const int any[2] = {strangers[0].get(), strangers[0].get()};
-  ASSERT_TRUE(send_fds(strangers[0].get(), 1, any, Deadline::of(30s)).ok());
-  auto other = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(30s)); });
-  const auto leader = two.meet(0, Deadline::of(30s));
+  ASSERT_TRUE(send_fds(strangers[0].get(), 1, any, Deadline::of(300s)).ok());
+  auto other = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(300s)); });
+  const auto leader = two.meet(0, Deadline::of(300s));
   ASSERT_TRUE(leader.ok()) << leader.error().text;
   EXPECT_EQ(leader->outcome, HostMeeting::kJoined) << leader->why;
   EXPECT_EQ(other.get()->outcome, HostMeeting::kJoined);
-  const auto got = receive_fds(strangers[0].get(), Deadline::of(30s));
+  const auto got = receive_fds(strangers[0].get(), Deadline::of(300s));
   EXPECT_EQ(got.code(), StatusCode::kRemoteError);
 }
 
 TEST(HostGroup, WhoCannotReachTheLeaderIsRefusedAndTheLeaderKnows) {
   TwoProcesses two;
   const std::string real = two.members[0].socket;
-  auto leading = std::async(std::launch::async, [&] { return two.meet(0, Deadline::of(30s)); });
+  auto leading = std::async(std::launch::async, [&] { return two.meet(0, Deadline::of(300s)); });
   TwoProcesses blind = {};
   blind.members[0].socket = open_unix_listener()->name;  // closed again, so nothing listens there
   const auto follower =
-      meet_on_host({blind.members, 1, &two.listeners[1], kShape, two.secret, Deadline::of(30s)});
+      meet_on_host({blind.members, 1, &two.listeners[1], kShape, two.secret, Deadline::of(300s)});
   ASSERT_TRUE(follower.ok()) << follower.error().text;
   EXPECT_EQ(follower->outcome, HostMeeting::kRefused);
   EXPECT_EQ(leading.wait_for(100ms), std::future_status::timeout);
@@ -99,16 +99,16 @@ TEST(HostGroup, WhoCannotReachTheLeaderIsRefusedAndTheLeaderKnows) {
 // A leader of the job that sends memory which could shrink after others have mapped it.
 TEST(HostGroup, MemoryThatIsNotSealedIsNotMapped) {
   TwoProcesses two;
-  auto following = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(30s)); });
+  auto following = std::async(std::launch::async, [&] { return two.meet(1, Deadline::of(300s)); });
   const auto joined =
-      meet_by_unix({two.secret, 0, &two.listeners[0], {{1, ""}}, {}, Deadline::of(30s)});
+      meet_by_unix({two.secret, 0, &two.listeners[0], {{1, ""}}, {}, Deadline::of(300s)});
   ASSERT_TRUE(joined.ok() && joined->missing().empty());
   const int guest = joined->guests[0].socket.get();
-  ASSERT_EQ(receive_fds(guest, Deadline::of(30s))->fds.size(), 2u);
+  ASSERT_EQ(receive_fds(guest, Deadline::of(300s))->fds.size(), 2u);
   const Fd file(memfd_create("unsealed", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(file.get(), 1 << 20), 0);
   const int fd = file.get();
-  ASSERT_TRUE(send_fds(guest, 0, {&fd, 1}, Deadline::of(30s)).ok());
+  ASSERT_TRUE(send_fds(guest, 0, {&fd, 1}, Deadline::of(300s)).ok());
   const auto follower = following.get();
   ASSERT_TRUE(follower.ok()) << follower.error().text;
   EXPECT_EQ(follower->outcome, HostMeeting::kAgain);
@@ -140,7 +140,7 @@ TEST_P(AbandonedMeeting, EndsWhenItsProcessGivesUp) {
   });
   std::this_thread::sleep_for(20ms);
   give_up.store(true);
-  ASSERT_EQ(meeting.wait_for(60s), std::future_status::ready);
+  ASSERT_EQ(meeting.wait_for(300s), std::future_status::ready);
   const auto joined = meeting.get();
   ASSERT_FALSE(joined.ok());
   EXPECT_EQ(joined.code(), StatusCode::kInvalidUsage) << joined.error().text;

@@ -174,24 +174,24 @@ TEST(Tcp, ConnectsAfterItsListenerOpensAndKeepsTrying) {
     const auto listener = listen_tcp(address);
     ASSERT_TRUE(listener.ok()) << listener.error().text;
     pollfd entry{listener.value().get(), POLLIN, 0};
-    ASSERT_TRUE(wait_ready({&entry, 1}, Deadline::of(10s), "accepting").ok());
+    ASSERT_TRUE(wait_ready({&entry, 1}, Deadline::of(100s), "accepting").ok());
     auto accepted = accept_tcp(listener.value());
     ASSERT_TRUE(accepted.ok() && accepted.value());
     auto link = bootstrap::FramedLink::make(std::move(accepted->value().socket), key,
                                             auth::Records::Side::kAcceptor)
                     .value();
-    const auto frame = link.await(Deadline::of(10s), "reading");
+    const auto frame = link.await(Deadline::of(100s), "reading");
     ASSERT_TRUE(frame.ok()) << frame.error().text;
     EXPECT_EQ(frame.value().payload.size(), std::size_t{3} << 20);
   });
-  auto socket = connect_tcp({&address, 1}, Deadline::of(10s));
+  auto socket = connect_tcp({&address, 1}, Deadline::of(100s));
   EXPECT_TRUE(socket.ok()) << socket.error().text;
   if (socket.ok()) {
     auto link =
         bootstrap::FramedLink::make(std::move(*socket), key, auth::Records::Side::kConnector)
             .value();
     EXPECT_TRUE(link.send(1, 0, Bytes(std::size_t{3} << 20)).ok());
-    EXPECT_TRUE(link.flush_all(Deadline::of(10s), "sending").ok());
+    EXPECT_TRUE(link.flush_all(Deadline::of(100s), "sending").ok());
   }
   late.join();
 }

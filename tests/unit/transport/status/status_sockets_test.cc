@@ -81,7 +81,7 @@ struct StatusLines : UserFolders {
   StatusSocket socket = StatusSocket::listen_in(own, name).value();
   RunningServer server{socket.socket()};
 
-  std::string ask(const std::string& lines, int seconds = 5) {
+  std::string ask(const std::string& lines, int seconds = 100) {
     std::vector<Question> questions;
     questions.push_back(Question::to_socket(own.path_of(name), lines,
                                             net::Clock::now() + std::chrono::seconds(seconds)));
@@ -158,7 +158,7 @@ TEST(StatusOverTcp, AnswersThisUserOnLoopback) {
   const net::SocketAddress at = net::local_address(listener).value();
   RunningServer server(listener);
   const auto ask = [&] {
-    const net::Deadline deadline = net::Deadline::of(std::chrono::seconds(5));
+    const net::Deadline deadline = net::Deadline::of(std::chrono::seconds(100));
     auto socket = net::connect_tcp({&at, 1}, deadline);
     if (!socket.ok()) return socket.error().text;
     if (send(socket->get(), "STATUS\n", 7, MSG_NOSIGNAL) != 7) return std::string("not sent");
@@ -190,7 +190,7 @@ TEST_F(StatusLines, AreRefusedToAnotherUser) {
               const StatusConnection made = connect_status(own.path_of(name));
               if (made.error != 0) return "not connected";
               pollfd entry{made.socket.get(), POLLIN, 0};
-              (void)poll(&entry, 1, 5000);
+              (void)poll(&entry, 1, 100'000);
               char buffer[100];
               const ssize_t count = recv(made.socket.get(), buffer, sizeof(buffer), 0);
               return count > 0 ? "an answer" : "closed";

@@ -46,7 +46,7 @@ class Test:
         self.environment = tuple(properties.get("ENVIRONMENT", []))
         self.alone = properties.get("RUN_SERIAL", False)
         self.skip_code = properties.get("SKIP_RETURN_CODE")
-        self.skip_text = re.compile("|".join(properties.get("SKIP_REGULAR_EXPRESSION", ["$^"])))
+        self.skip_text = re.compile("|".join(properties.get("SKIP_REGULAR_EXPRESSION", ["(?!)"])))
         filters = [w for w in self.command[1:] if w.startswith("--gtest_filter=")]
         one = len(filters) == 1 and not re.search(r"[*?:]", filters[0].split("=", 1)[1])
         shares = one and "own_process" not in properties.get("LABELS", [])

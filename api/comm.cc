@@ -54,6 +54,11 @@ std::uint64_t Comm::memory_bytes() const {
   return engine()->memory().total() + (messages ? messages->memory_bytes() : 0);
 }
 
+std::uint64_t Comm::gpu_bytes() const {
+  const auto messages = tagged_messages();
+  return engine()->memory().device_bytes + (messages ? messages->gpu_bytes() : 0);
+}
+
 void Comm::wait_for_queue() { Turn(order).finish(); }
 
 void Comm::note(const Error& error) {

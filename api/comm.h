@@ -66,6 +66,7 @@ class Comm {
 
   // Memory of the engine's communicator, which must be set, and of its messages with tags.
   std::uint64_t memory_bytes() const;
+  std::uint64_t gpu_bytes() const;  // part of it
 
   void wait_for_queue();
 

@@ -10,6 +10,7 @@
 #include "api/export.h"
 #include "api/group.h"
 #include "api/rondo.h"
+#include "base/printable.h"
 
 using namespace rondo;
 using namespace rondo::api;
@@ -158,10 +159,9 @@ RONDO_API_FUNCTION(ncclResult_t, CommMemStats, ncclComm_t comm, ncclCommMemStat_
   if (stat < ncclStatGpuMemSuspend || stat > ncclStatGpuMemTotal)
     return report(fail(StatusCode::kInvalidArgument, "CommMemStats : invalid statistic {}",
                        static_cast<int>(stat)));
-  // A communicator on the host keeps all its memory while suspended.
   return answer(comm, value, "CommMemStats", "value", [&](const Comm& c) -> uint64_t {
     if (stat == ncclStatGpuMemSuspended) return c.suspended.load() ? 1 : 0;
-    const uint64_t all = c.memory_bytes(), droppable = c.engine()->memory().droppable_bytes;
+    const uint64_t all = c.gpu_bytes(), droppable = c.engine()->memory().droppable_bytes;
     if (stat == ncclStatGpuMemSuspend) return droppable;
     return stat == ncclStatGpuMemPersist ? all - droppable : all;
   });
@@ -199,10 +199,10 @@ RONDO_FUNCTION(ncclResult_t, rondoGetLastPlan, ncclComm_t comm, char* text, size
   if (size == 0) return report(fail(StatusCode::kInvalidArgument, "GetLastPlan : size is 0"));
   const auto plan = (*pin)->engine()->last_plan();
   const bool any = plan.rounds > 0;  // no plan before the first collective
-  copy_text(
-      any ? fmt::format("{} {} {} rounds", name(plan.algorithm), name(plan.protocol), plan.rounds)
-          : std::string(),
-      text, size);
+  copy_text(any ? fmt::format("{} {} {}", name(plan.algorithm), name(plan.protocol),
+                              counted(plan.rounds, "round"))
+                : std::string(),
+            text, size);
   return ncclSuccess;
 }
 RONDO_CATCH

@@ -323,10 +323,10 @@ ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
 ncclResult_t ncclCommResume(ncclComm_t comm);
 
 typedef enum {
-  ncclStatGpuMemSuspend = 0,   /* bytes that ncclCommSuspend would free */
+  ncclStatGpuMemSuspend = 0,   /* bytes of GPU memory that ncclCommSuspend would free */
   ncclStatGpuMemSuspended = 1, /* 1 while suspended */
-  ncclStatGpuMemPersist = 2,   /* bytes that stay */
-  ncclStatGpuMemTotal = 3      /* bytes in all */
+  ncclStatGpuMemPersist = 2,   /* bytes of GPU memory that stay */
+  ncclStatGpuMemTotal = 3      /* bytes of GPU memory in all */
 } ncclCommMemStat_t;
 ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value);
 

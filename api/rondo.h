@@ -192,14 +192,14 @@ typedef void (*rondoRange_t)(int64_t begin, int64_t end, void* context);
 typedef int (*rondoParallelFor_t)(int64_t begin, int64_t end, int64_t grain, rondoRange_t range,
                                   void* context);
 
-/* Shares large copies and sums in host memory among threads of the program, in place of those of
- * RONDO_THREADS: in calls of this thread by parallelFor; calls of other threads use one thread, and
- * so do calls of streams that this thread does not run itself while it waits for them. NULL: all
- * calls use one thread. torch_parallel_for of PyTorch fits. Waits for the calls of comm that were
- * issued before. */
+/* Large copies and sums in host memory run on threads of the program instead of those of
+ * RONDO_THREADS. Calls of this thread use parallelFor, and so do calls of streams that this thread
+ * runs while it waits for them; all other calls use one thread. NULL: all calls use one thread.
+ * torch_parallel_for of PyTorch fits. First waits for the calls of comm that were issued
+ * before. */
 ncclResult_t rondoCommSetParallelFor(ncclComm_t comm, rondoParallelFor_t parallelFor);
 
-/* On the host, ncclCommCuDevice returns -1 and ncclCommMemStats counts host memory. */
+/* On the host, ncclCommCuDevice returns -1, and the byte counts of ncclCommMemStats are 0. */
 
 /* ---- Before there is a communicator -----------------------------------------------------------
  */
@@ -274,9 +274,9 @@ ncclResult_t rondoGetLastPlan(ncclComm_t comm, char* text, size_t size);
  * reach Rondo. ncclInvalidArgument for other names. */
 ncclResult_t rondoGetCallCount(const char* function, uint64_t* calls);
 
-/* Bytes of memory that this communicator holds in this process now. Shared staging counts once;
- * messages that arrived before their receives count too. Memory of ncclMemAlloc belongs to the
- * program and does not count. */
+/* Bytes of memory that this communicator holds in this process now, on host and GPU. Shared staging
+ * counts once; messages that arrived before their receives count too. Memory of ncclMemAlloc is the
+ * program's and does not count. ncclCommMemStats counts the GPU's memory alone. */
 ncclResult_t rondoCommMemoryUsed(ncclComm_t comm, size_t* bytes);
 
 /* Zeroed host memory that the processes of this host access in place, whatever device is current:

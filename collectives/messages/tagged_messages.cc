@@ -174,6 +174,11 @@ std::uint64_t TaggedMessages::memory_bytes() {
   return own_->memory().total() + queues_.memory_bytes();
 }
 
+std::uint64_t TaggedMessages::gpu_bytes() {
+  std::lock_guard lock(mutex_);
+  return own_->memory().device_bytes;
+}
+
 void TaggedMessages::help() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (lock.owns_lock()) (void)move();

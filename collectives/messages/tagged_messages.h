@@ -63,6 +63,7 @@ class TaggedMessages : public std::enable_shared_from_this<TaggedMessages> {
   bool flush(std::chrono::steady_clock::time_point deadline);
   // Memory of its communicator, and of messages not yet received or not yet sent.
   std::uint64_t memory_bytes();
+  std::uint64_t gpu_bytes();  // part of it
 
  private:
   friend struct test::TaggedMessagesSeam;

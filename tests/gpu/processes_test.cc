@@ -211,12 +211,17 @@ TEST(SharedGpuMemory, StagingThatDoesNotFitIsAnErrorWithARemedy) {
 }
 
 // Bytes a rank sends: up to 256 KiB (a quarter of LeaderMemory::kHostBytes) pass through the host.
-// The record of calls is off: its memory on the host counts from the first call on.
+// The first call makes the record of calls, in memory of the host.
 TEST(SharedGpuMemory, SmallCallsTakeNoStagingOnTheDevice) {
-  run_job(as_processes(3, Gpus::kOne, {{"RONDO_RECORD", "0"}}), [](NcclRank& seat) {
+  run_job(as_processes(3, Gpus::kOne), [](NcclRank& seat) {
     const auto gpu_memory = [&] {
       std::uint64_t bytes = 0;
       EXPECT_EQ(ncclCommMemStats(seat.comm, ncclStatGpuMemTotal, &bytes), ncclSuccess);
+      return bytes;
+    };
+    const auto all_memory = [&] {
+      std::size_t bytes = 0;
+      EXPECT_EQ(rondoCommMemoryUsed(seat.comm, &bytes), ncclSuccess);
       return bytes;
     };
     const auto sum = [&](std::size_t count, unsigned seed) {
@@ -225,9 +230,11 @@ TEST(SharedGpuMemory, SmallCallsTakeNoStagingOnTheDevice) {
                {false, 0, false});
     };
     const std::uint64_t before = gpu_memory();
+    const std::size_t all_before = all_memory();
     sum(7, 1);
     sum(256 << 10, 2);
     EXPECT_EQ(gpu_memory(), before);
+    EXPECT_GT(all_memory(), all_before + (256 << 10));
     ASSERT_TRUE(seat.board.meet());  // the next call makes staging on rank 0
     sum((256 << 10) + 1, 3);
     if (seat.rank == 0) {

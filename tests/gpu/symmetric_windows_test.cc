@@ -148,11 +148,11 @@ TEST_P(ManyGpus, ShareCalls) {
 }
 
 // More than shared direct kernels have staging for. With windows no staging is made, and rank 0's
-// process runs no other rank's call. The record of calls is off, because its memory counts.
+// process runs no other rank's call.
 TEST_P(WindowsOf, NeedNoStagingAtAnySize) {
   const Environment& settings = GetParam().layout.environment;
   const bool alone = settings == kSharedAlone;
-  run_job(GetParam().layout.under({{"RONDO_RECORD", "0"}}), [=](NcclRank& seat) {
+  run_job(GetParam().layout, [=](NcclRank& seat) {
     constexpr std::size_t kBlock = 750'000, kCount = 2'200'000;
     std::uint64_t before = 0, after = 0;
     const InWindow first(seat, 1, true, NCCL_WIN_DEFAULT);  // makes the memory for signals

@@ -16,6 +16,7 @@
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/model/predictions.h"
+#include "collectives/model/ways.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
 
@@ -26,7 +27,8 @@ struct Wanted : AskedCall {
   int hosts = 1, cores = 0, gpus = 0;
   int rings = 0;  // of the channels of --topo
   bool multicast = true;
-  std::string machine;  // of --topo
+  std::optional<gpu::DevicePlanFacts> joined;  // NVLink joins the hosts of --topo
+  std::string machine;                         // of --topo
   bool ranks_given = false;
   bool threads = false, reproducible = false, no_p2p = false, processes = false;
   bool json = false;
@@ -49,7 +51,9 @@ Result<std::vector<ExplainRow>> rows_across_hosts(const Wanted& wanted, const Ca
   gpu::InternodeQuestion question;
   question.hosts = wanted.hosts;
   question.own_gpus = wanted.gpus >= wanted.ranks;
-  question.facts = gpu::usual_internode_facts(wanted.ranks, wanted.hosts, wanted.rings);
+  question.facts = wanted.joined
+                       ? *wanted.joined
+                       : gpu::usual_internode_facts(wanted.ranks, wanted.hosts, wanted.rings);
   question.facts.reproducible = on_hosts.reproducible;
   question.facts.algorithms = on_hosts.algorithms;
   if (wanted.machine.empty()) question.facts.costs = costs_here().device;
@@ -169,6 +173,7 @@ Status print(Wanted wanted) {
     wanted.processes = true;
     wanted.rings = static_cast<int>(asked->orders.rings.size());
     wanted.multicast = asked->cluster.has_multicast();
+    if (asked->cluster.is_joined()) wanted.joined = model::facts_of(asked->cluster);
   }
   RONDO_TRY(const CallRecord record, record_of(wanted));
   RONDO_TRY(std::vector<ExplainRow> rows, rows_of(wanted, record));

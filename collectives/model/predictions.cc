@@ -256,7 +256,7 @@ Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
     rows.push_back(
         {"host", "one tray of the rack",
          cluster.is_joined()
-             ? "NVLink joins rings, trees and messages of all trays (NCCL_MNNVL_ENABLE)"
+             ? "NVLink joins rings, trees, LL push and messages of all trays (NCCL_MNNVL_ENABLE)"
              : "other trays are reached through network ports: NVLink between hosts is not used "
                "(NCCL_MNNVL_ENABLE=1)"});
   const Predicted* other = nullptr;

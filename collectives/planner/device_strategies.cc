@@ -70,7 +70,8 @@ namespace {
 bool may_ll_push(const DevicePlanFacts& facts, const CallRecord& record) {
   if (!facts.may_ll_push || (facts.protocols & bit_of(Protocol::kLL)) == 0) return false;
   if (record.collective == Collective::kAllReduce)
-    return allows(facts, record, Algorithm::kOneShot);
+    return cuda::ll_push_sums(facts.ranks, record.type, record.op) &&
+           allows(facts, record, Algorithm::kOneShot);
   return record.collective == Collective::kAllGather && allows(facts, record, Algorithm::kDirect);
 }
 // Two-shot: one device reads all inputs of a part, reduces it and writes all outputs.
@@ -114,6 +115,14 @@ DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record
   return plan;
 }
 
+// More than kArgumentDevices share only sums that read vectors of all inputs; others would wait for
+// one element after another.
+bool sums_of_many(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (!reduces(record.collective) || facts.ranks <= cuda::kArgumentDevices) return true;
+  const bool is_long_average = record.type == DataType::kFloat64 && record.op == RedOp::kAvg;
+  return cuda::has_sum_kernel(record.type, record.op) && !is_long_average;
+}
+
 // On staging. PreMulSum is excluded: only their own process knows its factors.
 bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
   const bool one_block = record.collective == Collective::kAllReduce ||
@@ -122,7 +131,7 @@ bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
   const std::uint64_t blocks = one_block ? 1 : static_cast<std::uint64_t>(facts.ranks);
   return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
          record.count <= facts.shared_bytes / size_of(record.type) / blocks &&
-         allows_barriers(facts, record);
+         sums_of_many(facts, record) && allows_barriers(facts, record);
 }
 
 // The same in symmetric windows, for any size. All copies of a call have to fit into one launch.
@@ -132,7 +141,7 @@ bool may_share_windows(const DevicePlanFacts& facts, const CallRecord& record) {
       (record.collective == Collective::kAllGather && blocks > cuda::kMaxCopyTargets))
     return false;
   return facts.in_windows && facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
-         allows_barriers(facts, record);
+         sums_of_many(facts, record) && allows_barriers(facts, record);
 }
 
 DevicePlan barrier_plan(const DevicePlanFacts&, const CallRecord& record) {

@@ -2,6 +2,7 @@
 #include "collectives/planner/device_work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "collectives/planner/call_links.h"
@@ -10,6 +11,7 @@
 #include "collectives/planner/message_work.h"
 #include "collectives/planner/work_estimate.h"
 #include "kernels/algorithms/tree.h"
+#include "kernels/cuda/ll_push_args.h"
 
 namespace rondo::gpu {
 
@@ -225,6 +227,19 @@ double connected_ns(const DeviceCall& call, const DevicePlan& plan) {
   return never();
 }
 
+namespace {
+
+// Reads of the device's own memory that follow each other where a thread cannot have all senders'
+// lines in flight: sums read groups of kLLPushAtOnce, all-gathers one sender after another.
+double reads_in_turn(const DeviceCall& call) {
+  constexpr double kAtOnce = cuda::kLLPushAtOnce;
+  if (call.ranks <= kAtOnce) return 0;
+  return reduces(call.collective) ? std::ceil(call.ranks / kAtOnce) - 1 : call.ranks - kAtOnce;
+}
+constexpr double kOwnReadNs = 200;  // of the L2 cache, with its wait loop; unmeasured
+
+}  // namespace
+
 // A round is pushed after the previous one was taken: half of its lines' work, the transfer on the
 // link into which all ranks push at once, the other half.
 double ll_push_ns(const DeviceCall& call, const DevicePlan& plan) {
@@ -236,7 +251,7 @@ double ll_push_ns(const DeviceCall& call, const DevicePlan& plan) {
   const double half = bytes / (plan.channels * verb.copy_gbs) / 2;
   const double way = bytes * verb.wire_bytes / call.links.direct_gbs +
                      hop_ns(cuda::Protocol::kLL, call.links.near_all, call.costs);
-  return rounds * (std::max(half, way) + half);
+  return rounds * (std::max(half, way) + half + reads_in_turn(call) * kOwnReadNs);
 }
 
 namespace {
@@ -265,6 +280,21 @@ DirectShare share_of(const DeviceCall& call) {
   }
 }
 
+// Reads of peers' memory that follow each other in a thread: of each group of 8 inputs, or of each
+// block of a warp. Counted only where kernels find their peers in a table: with fewer, rates
+// suffice.
+double reads_of_peers_ns(const DeviceCall& call, const DirectShare& share) {
+  constexpr double kPeerReadNs = 1000;  // over NVLink and a switch; unmeasured
+  constexpr double kGroup = 8, kWord = 8;
+  if (call.ranks <= cuda::kArgumentDevices || call.collective == Collective::kBroadcast ||
+      call.collective == Collective::kScatter)
+    return 0;
+  const double words = share.summed * call.bytes / call.ranks / kWord;
+  const double turns =
+      at_least_one_round(words / (call.facts.direct_ctas * double{cuda::kDirectThreads}));
+  return std::ceil(call.ranks / kGroup) * turns * kPeerReadNs;
+}
+
 // Two barriers around each device's work on the others' data; its link is used meanwhile. Staged:
 // data that a rank sends is copied in before, and results not written directly to its buffer are
 // copied out after.
@@ -275,7 +305,7 @@ double synchronised_ns(const DeviceCall& call, bool staged) {
   const double work = (share.summed / cta.sum_gbs + share.copied / cta.copy_gbs) / ctas;
   const double wire = share.moved * cta.wire_bytes / call.links.direct_gbs;
   const double ns = 2 * hop_ns(cuda::Protocol::kSimple, call.links.near_all, call.costs) +
-                    call.bytes * std::max(work, wire);
+                    std::max(call.bytes * std::max(work, wire), reads_of_peers_ns(call, share));
   if (!staged) return ns;
   const double in = call.collective == Collective::kReduceScatter ? call.ranks : 1;
   const double out = reduces(call.collective) || call.collective == Collective::kBroadcast ? 1 : 0;

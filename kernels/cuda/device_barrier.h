@@ -5,7 +5,8 @@
 // before them can be read. After barrier_at_end() all devices have finished their reads and writes.
 // Counters only increase, and stay in device memory between launches, so that a captured launch can
 // be replayed. false: the call must end (kernel_wait.h). Cost: a fence, a store to every peer and a
-// wait for their stores; nothing with one device.
+// wait for their stores; nothing with one device. With more than kArgumentDevices, also a load of
+// each peer's address.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -13,6 +14,11 @@
 #include "kernels/cuda/launch_words.h"
 
 namespace rondo::cuda {
+
+RONDO_FN inline std::uint64_t* arrivals_at(const DeviceBarrier& barrier, unsigned place) {
+  return barrier.devices <= kArgumentDevices ? barrier.arrivals[place]
+                                             : device::load(&barrier.peers[place].arrivals);
+}
 
 // One thread per peer signals it and waits for its signal; meanwhile another thread reports to the
 // hosts. which: number of the barrier in the call, from 1.
@@ -29,11 +35,12 @@ RONDO_FN RONDO_NO_INLINE inline bool meet(const DeviceBarrier& barrier, const Ca
   device::barrier();
   if (reports) report_begun(barrier.control, static_cast<int>(cta), call, count, barrier.launches);
   if (me < static_cast<unsigned>(barrier.devices) && me != static_cast<unsigned>(barrier.place)) {
-    const std::uint64_t at = cta * kMaxBarrierDevices;
+    const std::uint64_t at = cta * arrivals_of_cta(barrier.devices);
     device::fence<Scope::kSystem>();
     device::store_relaxed<Scope::kSystem>(
-        barrier.arrivals[me] + at + static_cast<unsigned>(barrier.place), number);
-    const std::uint64_t* const arrivals = barrier.arrivals[barrier.place] + at + me;
+        arrivals_at(barrier, me) + at + static_cast<unsigned>(barrier.place), number);
+    const std::uint64_t* const arrivals =
+        arrivals_at(barrier, static_cast<unsigned>(barrier.place)) + at + me;
     wait_until([&] { return device::load_relaxed<Scope::kSystem>(arrivals) >= number; },
                barrier.control, call, {static_cast<int>(cta), static_cast<int>(me), number, false});
     device::fence<Scope::kSystem>();

@@ -2,7 +2,8 @@
 // Arguments of the direct kernels: all ranks of one device, in one launch without waits.
 //
 // Several devices that reach each other may share one call's work: each launches the kernel with
-// the same arguments except for its DeviceBarrier.
+// the same arguments except for its DeviceBarrier. With more than kArgumentDevices of them, kernels
+// read the addresses of peers from a table in device memory (Peer).
 //
 // Plain structs, read by host and device. Counts are elements, sizes bytes, pointers device
 // addresses. At most 4 KiB, the kernel argument size that every driver accepts.
@@ -14,7 +15,9 @@
 
 namespace rondo::cuda {
 
-inline constexpr int kMaxDirectRanks = 64;
+inline constexpr int kMaxDirectRanks = 64;     // of one device, or of one host
+inline constexpr int kMaxSharingDevices = 72;  // that share a call's work: those of an NVL72
+inline constexpr int kArgumentDevices = 18;    // whose addresses are in arguments
 // Maximum threads per CTA, and CTAs per multiprocessor (kDirectCtas): 96 registers a thread.
 inline constexpr int kDirectThreads = 320;
 // The same for conversions and scalars, which need more registers: 128 a thread.
@@ -26,20 +29,34 @@ inline constexpr int kDirectCtas = 2;
 
 struct Control;  // connected_args.h
 
+// What the kernels of a rank use of a rank's memory, at addresses of their device. A table of them,
+// by rank, is in device memory, written at init, where there are more ranks than arguments have
+// room for: their kernels load an address before they use it.
+struct Peer {
+  std::byte* lines;           // staging of LL push
+  std::uint64_t* arrivals;    // of a DeviceBarrier
+  std::byte *input, *output;  // staging of shared kernels
+};
+
 // The barrier between CTA c of a kernel and CTA c of the same kernel on other devices: before it
 // touches any buffer and after its last access. All launches of a call have the same number of
-// CTAs, all resident at once. The arguments below have room for this number of devices.
-inline constexpr int kMaxBarrierDevices = 18;
+// CTAs, all resident at once, of at least one thread per device.
 inline constexpr int kBarrierCtas = 64;  // maximum per launch
 struct DeviceBarrier {
-  std::int32_t devices = 1;                     // number that take part; 1: no barrier
-  std::int32_t place = 0;                       // this device, by its only rank
-  std::uint64_t* barriers;                      // by CTA: total number of barriers
-  std::uint64_t* arrivals[kMaxBarrierDevices];  // in each device's memory: signals, [CTA][place]
+  std::int32_t devices = 1;  // number that take part; 1: no barrier
+  std::int32_t place = 0;    // this device, by its only rank
+  std::uint64_t* barriers;   // by CTA: total number of barriers
+  // In each device's memory: signals, [CTA][place], arrivals_of_cta() for each CTA. With more
+  // than kArgumentDevices: in `peers`.
+  std::uint64_t* arrivals[kArgumentDevices];
+  const Peer* peers;
   Control* control;
   std::uint64_t* launches;  // by CTA, of any kind; null: no report to a host
   CallRecord call;          // for reports of what a kernel waits for
 };
+constexpr std::uint64_t arrivals_of_cta(int devices) {
+  return static_cast<std::uint64_t>(devices > kArgumentDevices ? devices : kArgumentDevices);
+}
 // A call of a list whose calls have separate barriers, each as if it were alone in its launch. So
 // ranks of several processes may launch the whole list, parts of it, or one call at a time.
 struct ListedCall {
@@ -76,10 +93,10 @@ struct ReduceArgs {
   bool scattered;
   RedOp op;  // of AnyReduce; other kernels ignore it, and `is_signed`
   bool is_signed;
-  const void* input[kMaxDirectRanks];
-  void* output[kMaxDirectRanks];
-  // PreMulSum: input i is multiplied by scalar[i], or, if bit i of late_scalars is set, by the
-  // value at that device address (read when the kernel runs).
+  const void* input[kMaxSharingDevices];
+  void* output[kMaxSharingDevices];
+  // PreMulSum, never of several devices on staging: input i is multiplied by scalar[i], or, if bit
+  // i of late_scalars is set, by the value at that device address (read when the kernel runs).
   std::uint64_t late_scalars;
   std::uint64_t scalar[kMaxDirectRanks];
   std::uint64_t count[kMaxReductions];  // elements of each call
@@ -113,8 +130,8 @@ static_assert(sizeof(CopyArgs) <= 4096);
 // Copies between ranks through staging (staged_copy.h). A rank's number equals its place.
 inline constexpr int kMaxStagedCopies = 64;  // calls
 struct StagedCopyArgs {
-  std::byte* input[kMaxBarrierDevices];  // staging of each rank
-  std::byte* output[kMaxBarrierDevices];
+  std::byte* input[kArgumentDevices];  // staging of each rank; of more: in barrier.peers
+  std::byte* output[kArgumentDevices];
   std::uint64_t slice;  // bytes per CTA
   std::int64_t calls;
   std::uint64_t bytes[kMaxStagedCopies];  // size of a block of each call

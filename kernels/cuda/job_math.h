@@ -6,7 +6,8 @@
 // (first + own) + second, and return the result of one vector, of 8 bytes of a line, or of one
 // element. They accumulate in reduce.h's type and round once, as the host's executor does. `last`
 // marks the stored result of an average, which is then divided. combine_ranks() takes 8 bytes of
-// every rank, in tree order. scale_own() scales a rank's own data if the operation requires it.
+// every rank, in tree order; Groups the same of group after group. scale_own() scales a rank's own
+// data if the operation requires it.
 #pragma once
 
 #include "kernels/cuda/device_element.h"
@@ -29,7 +30,7 @@ constexpr int place_of_own(int sources) { return sources == 1 ? 0 : 1; }
 
 struct CopyMath {
   using T = std::uint8_t;
-  static constexpr bool kReduces = false, kScales = false, kHeavy = false;
+  static constexpr bool kReduces = false, kScales = false, kHeavy = false, kHasGroups = false;
   static RONDO_FN CopyMath of(const CallRecord& /*call*/, int /*ranks*/, Factor /*factor*/) {
     return {};
   }
@@ -42,7 +43,7 @@ struct SumMath {
   using T = typename E::Storage;
   using Acc = typename E::Acc;
   using Sum = Reduction<RedOp::kSum>;
-  static constexpr bool kReduces = true, kScales = false, kHeavy = false;
+  static constexpr bool kReduces = true, kScales = false, kHeavy = false, kHasGroups = true;
   // Vectors in flight per thread and operand (of two): as many as registers allow.
   static constexpr int kRows = type == DataType::kFloat32   ? shapes::kSumRows
                                : type == DataType::kFloat16 ? 2
@@ -103,6 +104,30 @@ struct SumMath {
     }
     return result;
   }
+  // Groups of `size` ranks, except the last one, which may have fewer.
+  template <int size>
+  class Groups {
+   public:
+    RONDO_FN void add(int group, int ranks, const std::uint64_t (&operand)[size]) {
+      RONDO_UNROLL
+      for (unsigned e = 0; e < kElements; ++e)
+        sum_[e].add(group, fixed_tree<RedOp::kSum, size>(ranks, [&](int r) -> Acc {
+                      return E::to_acc(bits_to<T>(operand[r] >> e * kBits));
+                    }));
+    }
+    RONDO_FN std::uint64_t result(const SumMath& math, int groups) const {
+      std::uint64_t result = 0;
+      RONDO_UNROLL
+      for (unsigned e = 0; e < kElements; ++e)
+        result |= to_bits(E::from_acc(math.finished(sum_[e].result(groups), true))) << e * kBits;
+      return result;
+    }
+
+   private:
+    static constexpr unsigned kBits = 8 * sizeof(T), kElements = 64 / kBits;
+    static constexpr int kLevels = 4;  // fewer than 16 groups
+    TreeCounter<RedOp::kSum, Acc, kLevels> sum_[kElements];
+  };
   RONDO_FN std::uint64_t scale_own(std::uint64_t data) const { return data; }
 
  private:

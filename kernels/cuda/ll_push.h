@@ -10,7 +10,8 @@
 // from all, and each rank sent those after it had finished round r - 2, whose slot is now reused.
 // Calls of a list continue the round numbers of the previous call. CTAs are not ordered, so a call
 // must not touch what another call writes.
-// Cost: one crossing of the link; n - 1 times the data leaves each rank.
+// Cost: one crossing of the link; n - 1 times the data leaves each rank. More than kLLPushAtOnce
+// ranks: a read of the device's own memory for each group of them, and for each address.
 #pragma once
 
 #include "kernels/algorithms/run_algorithm.h"
@@ -84,9 +85,16 @@ class LLPushMemory {
     RONDO_NO_UNROLL
     for (std::uint64_t line = device::thread_index(); line < lines_of(bytes);
          line += device::thread_count()) {
-      std::uint64_t operand[kMaxLLPush];
-      if (!take(line, read_input(piece.at, line, bytes), operand)) return;
-      write_output(to.at, line, bytes, combine(operand));
+      const std::uint64_t own = read_input(piece.at, line, bytes);
+      std::uint64_t result = 0;
+      if (Math::kHasGroups && args_.ranks > kLLPushAtOnce) {
+        if (!reduce_groups(line, own, &result)) return;
+      } else {
+        std::uint64_t operand[kLLPushAtOnce];
+        if (!take<false>(line, own, 0, operand)) return;
+        result = combine(operand);
+      }
+      write_output(to.at, line, bytes, result);
     }
   }
   RONDO_FN void copy(int from, int /*slot*/, Piece piece, std::uint64_t at) const {
@@ -140,8 +148,11 @@ class LLPushMemory {
   RONDO_FN device::Pair* lines_at(int at, int from) const {
     const std::uint64_t slot = round_ % kLLPushSlots;
     const std::uint64_t block =
-        (device::cta_index() * kLLPushSlots + slot) * kMaxLLPush + static_cast<unsigned>(from);
-    return reinterpret_cast<device::Pair*>(args_.staging[at]) + block * kLLPushLines;
+        (device::cta_index() * kLLPushSlots + slot) * ll_push_senders(args_.ranks) +
+        static_cast<unsigned>(from);
+    std::byte* const staging =
+        args_.ranks <= kLLPushAtOnce ? args_.staging[at] : device::load(&args_.peers[at].lines);
+    return reinterpret_cast<device::Pair*>(staging) + block * kLLPushLines;
   }
   RONDO_FN bool is_of_round(device::Pair pair) const {
     const auto flag = static_cast<std::uint32_t>(round_);
@@ -171,27 +182,51 @@ class LLPushMemory {
   static RONDO_FN bool is_reporter() {
     return device::thread_index() == device::thread_count() - 1;
   }
-  // Reads the same line of all peers: all loads are issued before any result is checked. One loop,
-  // without wait_until(), so that the operands stay in registers.
-  RONDO_FN bool take(std::uint64_t line, std::uint64_t own,
-                     std::uint64_t (&operand)[kMaxLLPush]) const {
+  // The same line of all ranks, group after group.
+  RONDO_FN bool reduce_groups(std::uint64_t line, std::uint64_t own, std::uint64_t* result) const {
+    if constexpr (Math::kHasGroups) {
+      typename Math::template Groups<kLLPushAtOnce> groups;
+      int group = 0;
+      RONDO_NO_UNROLL
+      for (int first = 0; first < args_.ranks; first += kLLPushAtOnce, ++group) {
+        std::uint64_t operand[kLLPushAtOnce];
+        if (!take<true>(line, own, first, operand)) return false;
+        groups.add(group, size_of_group(first), operand);
+      }
+      *result = groups.result(math_, group);
+    }
+    return true;
+  }
+  RONDO_FN int size_of_group(int first) const {
+    return args_.ranks - first < kLLPushAtOnce ? args_.ranks - first : kLLPushAtOnce;
+  }
+
+  // Reads the same line of all peers, or of those of a group, from rank `first` on: all loads are
+  // issued before any result is checked. One loop, without wait_until(), so that the operands stay
+  // in registers.
+  template <bool in_groups>
+  RONDO_FN bool take(std::uint64_t line, std::uint64_t own, int first,
+                     std::uint64_t (&operand)[kLLPushAtOnce]) const {
     PollingWait wait;
     const device::Pair mine = pair_of(own);
-    const device::Pair* const from_first = lines_at(args_.rank, 0) + line;
+    const device::Pair* const from_first = lines_at(args_.rank, first) + line;
     // In one register: one predicate per peer, kept from call to call, would be too many.
-    const unsigned peers = ((1u << args_.ranks) - 1) & ~(1u << args_.rank);
+    const int ranks = in_groups ? size_of_group(first) : args_.ranks;
+    unsigned peers = (1u << ranks) - 1;
+    if (!in_groups || (args_.rank >= first && args_.rank < first + kLLPushAtOnce))
+      peers &= ~(1u << (args_.rank - first));
     RONDO_NO_UNROLL
     for (unsigned turns = 1;; ++turns) {
       bool come = true;
-      device::Pair pair[kMaxLLPush];
+      device::Pair pair[kLLPushAtOnce];
       RONDO_UNROLL
-      for (int s = 0; s < kMaxLLPush; ++s) {
+      for (int s = 0; s < kLLPushAtOnce; ++s) {
         pair[s] = mine;
         if ((device::opaque(peers) >> s & 1) != 0)
           pair[s] = device::load_pair(from_first + s * kLLPushLines);
       }
       RONDO_UNROLL
-      for (int s = 0; s < kMaxLLPush; ++s) {
+      for (int s = 0; s < kLLPushAtOnce; ++s) {
         operand[s] = data_of(pair[s]);
         come = come && is_of_round(pair[s]);
       }
@@ -203,8 +238,8 @@ class LLPushMemory {
       if (turns % kTurnsBetweenLooks != 0) continue;
       int late = args_.rank;
       RONDO_UNROLL
-      for (int s = 0; s < kMaxLLPush; ++s)
-        if (!is_of_round(pair[s])) late = s;
+      for (int s = 0; s < kLLPushAtOnce; ++s)
+        if (!is_of_round(pair[s])) late = first + s;
       if (!wait.goes_on(args_.control, call().record, awaited(late))) return false;
     }
   }
@@ -232,9 +267,9 @@ class LLPushMemory {
     write_own<T>(place_in(call().output, at) + line * kLineData, valid_of(line, bytes), data);
   }
 
-  RONDO_FN std::uint64_t combine(const std::uint64_t (&operand)[kMaxLLPush]) const {
+  RONDO_FN std::uint64_t combine(const std::uint64_t (&operand)[kLLPushAtOnce]) const {
     if constexpr (Math::kReduces)
-      return math_.template combine_ranks<kMaxLLPush>(args_.ranks, operand);
+      return math_.template combine_ranks<kLLPushAtOnce>(args_.ranks, operand);
     return 0;
   }
 

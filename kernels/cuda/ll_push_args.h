@@ -5,6 +5,9 @@
 // bytes of data (4 beside each flag): [CTA][slot][sender][line]. The next slot and flag are kept in
 // device memory between launches, so that a captured launch can be replayed. Plain structs, read by
 // host and device.
+//
+// More than kLLPushAtOnce ranks are read in groups of that number, and the kernels find their
+// staging in a table in device memory: arguments and registers are those of the small number.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +17,25 @@
 
 namespace rondo::cuda {
 
-inline constexpr int kMaxLLPush = 8;  // ranks, one per device
+inline constexpr int kMaxLLPush = 72;  // ranks, one per device: those of an NVL72
+inline constexpr int kLLPushAtOnce = 8;
 inline constexpr int kLLPushCtas = 16;
 inline constexpr int kLLPushSlots = 2;
 inline constexpr std::uint64_t kLLPushLines = 512;  // per slot and sender: 4 KiB of data
 inline constexpr int kLLPushThreads = 512;
 inline constexpr unsigned kLLPushShared = kWaitShared + 24;  // shared memory of a launch
-inline constexpr std::uint64_t kLLPushStaging =
-    kLLPushCtas * kLLPushSlots * kMaxLLPush * kLLPushLines * kLineSize;
+// Senders for which a rank's staging has slots.
+constexpr std::uint32_t ll_push_senders(int ranks) {
+  return static_cast<std::uint32_t>(ranks > kLLPushAtOnce ? ranks : kLLPushAtOnce);
+}
+constexpr std::uint64_t ll_push_staging(int ranks) {  // bytes
+  return std::uint64_t{kLLPushCtas} * kLLPushSlots * ll_push_senders(ranks) * kLLPushLines *
+         kLineSize;
+}
+// More than kLLPushAtOnce ranks sum only what has a kernel of its own; all may copy.
+constexpr bool ll_push_sums(int ranks, DataType type, RedOp op) {
+  return ranks <= kLLPushAtOnce || has_sum_kernel(type, op);
+}
 
 inline constexpr int kMaxLLPushCalls = 8;  // per launch
 
@@ -39,10 +53,12 @@ struct LLPushArgs {
   std::int32_t calls;
   std::int32_t rank, ranks;
   std::uint32_t grain;
-  std::uint64_t per_round;         // elements per CTA
-  std::uint64_t* rounds;           // by CTA: total number of rounds done
-  std::uint64_t* launches;         // by CTA, calls of any kind
-  std::byte* staging[kMaxLLPush];  // staging of every rank, in this device's addresses
+  std::uint64_t per_round;  // elements per CTA
+  std::uint64_t* rounds;    // by CTA: total number of rounds done
+  std::uint64_t* launches;  // by CTA, calls of any kind
+  // Staging of every rank, in this device's addresses; if there are more ranks: in `peers`.
+  std::byte* staging[kLLPushAtOnce];
+  const Peer* peers;
   Control* control;
   Call call[kMaxLLPushCalls];
 };

@@ -43,7 +43,7 @@ struct MulticastArgs {
     // rank's output, for elements that fill no whole vector.
     const std::byte* all_input;
     std::byte* all_output;
-    void* outputs[kMaxBarrierDevices];
+    void* outputs[kArgumentDevices];
     std::uint32_t grain;
     std::int32_t channels;  // CTAs that run it: the first of the launch
   };

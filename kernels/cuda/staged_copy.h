@@ -64,9 +64,8 @@ struct StagedCopy {
     RONDO_FN void bring_in(int k, Crew crew) const {
       const Call call(args, k);
       if (call.part.count == 0 || call.own.send == nullptr) return;
-      copy_parts(call.send(), call.block, args.input[args.barrier.place] + call.slice,
-                 call.own.part, call.deals() ? args.barrier.devices : 1, call.part.count,
-                 crew.threads);
+      copy_parts(call.send(), call.block, input_of(args.barrier.place) + call.slice, call.own.part,
+                 call.deals() ? args.barrier.devices : 1, call.part.count, crew.threads);
     }
     RONDO_FN void work(int k, Crew crew) const {
       const Call call(args, k);
@@ -78,20 +77,27 @@ struct StagedCopy {
       const Call call(args, k);
       const int place = args.barrier.place;
       if (!call.broadcasts() || call.part.count == 0) return;
-      copy_parts(place == call.root ? call.send() : args.output[place] + call.slice, 0,
+      copy_parts(place == call.root ? call.send() : output_of(place) + call.slice, 0,
                  call.receive(), 0, 1, call.part.count, crew.threads);
     }
 
    private:
+    RONDO_FN bool has_table() const { return args.barrier.devices > kArgumentDevices; }
+    RONDO_FN std::byte* input_of(int rank) const {
+      return has_table() ? device::load(&args.barrier.peers[rank].input) : args.input[rank];
+    }
+    RONDO_FN std::byte* output_of(int rank) const {
+      return has_table() ? device::load(&args.barrier.peers[rank].output) : args.output[rank];
+    }
     RONDO_FN void pass_on(const Call& call, Crew crew) const {
       const auto devices = static_cast<std::uint64_t>(args.barrier.devices);
       const auto place = static_cast<std::uint64_t>(args.barrier.place);
       const std::uint64_t threads = crew.threads;
-      copy_bytes(args.input[call.root] + call.slice, call.part.count,
+      copy_bytes(input_of(call.root) + call.slice, call.part.count,
                  static_cast<unsigned>(args.barrier.devices - 1),
                  [&](unsigned t) {
                    const unsigned to = t < static_cast<unsigned>(call.root) ? t : t + 1;
-                   return args.output[to] + call.slice;
+                   return output_of(static_cast<int>(to)) + call.slice;
                  },
                  {threads * place + device::thread_index(), threads * devices});
     }
@@ -106,7 +112,7 @@ struct StagedCopy {
         const auto dealt = static_cast<unsigned>(call.deals() ? place : 0);
         const std::byte* const source = from == place
                                             ? call.send() + dealt * call.block
-                                            : args.input[from] + call.slice + dealt * call.own.part;
+                                            : input_of(from) + call.slice + dealt * call.own.part;
         std::byte* const to = call.receive() + static_cast<unsigned>(b) * call.block;
         if (source == to) continue;
         copy_bytes(

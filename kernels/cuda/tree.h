@@ -6,6 +6,8 @@
 //   fixed_tree<op, leaves>(n, leaf)   n <= leaves sources, all read first: a full binary tree; a
 //                                     pair without a right half equals its left half
 //   counted_tree<op>(n, source)       any n below 2^kTreeLevels: a binary counter, unrolled
+//   TreeCounter                       that counter, for the results of groups of 2^k sources: group
+//                                     after group gives the same tree
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -37,31 +39,43 @@ RONDO_FN inline Acc finish_reduction(Acc result, int n) {
 
 inline constexpr int kTreeLevels = 7;
 
-template <RedOp op, class Source>
-RONDO_FN inline auto counted_tree(int n, Source&& source) {
-  using Acc = decltype(source(0));
-  Acc partial[kTreeLevels];  // every index is constant after unrolling
-  RONDO_NO_UNROLL
-  for (int s = 0; s < n; ++s) {
-    Acc value = source(s);
+template <RedOp op, class Acc, int levels = kTreeLevels>
+class TreeCounter {
+ public:
+  // Value `number`, in order, from 0; below 2^levels.
+  RONDO_FN void add(int number, Acc value) {
     bool carries = true;
     RONDO_UNROLL
-    for (int level = 0; level < kTreeLevels; ++level) {
-      const bool occupied = (s >> level & 1) != 0;
-      if (carries && occupied) value = Reduction<op>::combine(partial[level], value);
-      if (carries && !occupied) partial[level] = value;
+    for (int level = 0; level < levels; ++level) {
+      const bool occupied = (number >> level & 1) != 0;
+      if (carries && occupied) value = Reduction<op>::combine(partial_[level], value);
+      if (carries && !occupied) partial_[level] = value;
       carries = carries && occupied;
     }
   }
-  Acc result{};
-  bool any = false;
-  RONDO_UNROLL
-  for (int level = 0; level < kTreeLevels; ++level) {
-    if ((n >> level & 1) == 0) continue;
-    result = any ? Reduction<op>::combine(partial[level], result) : partial[level];
-    any = true;
+  // Of n values.
+  RONDO_FN Acc result(int n) const {
+    Acc result{};
+    bool any = false;
+    RONDO_UNROLL
+    for (int level = 0; level < levels; ++level) {
+      if ((n >> level & 1) == 0) continue;
+      result = any ? Reduction<op>::combine(partial_[level], result) : partial_[level];
+      any = true;
+    }
+    return result;
   }
-  return result;
+
+ private:
+  Acc partial_[levels];  // every index is constant after unrolling
+};
+
+template <RedOp op, class Source>
+RONDO_FN inline auto counted_tree(int n, Source&& source) {
+  TreeCounter<op, decltype(source(0))> tree;
+  RONDO_NO_UNROLL
+  for (int s = 0; s < n; ++s) tree.add(s, source(s));
+  return tree.result(n);
 }
 
 }  // namespace rondo::cuda

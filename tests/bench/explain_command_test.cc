@@ -98,7 +98,10 @@ TEST(ExplainCommand, ReportsThatATrayIsAHost) {
   const std::string call = "explain all_reduce 64M --hosts 4 --topo ";
   expect_output(rondo("", call + "gb200-nvl72"), "NVLink between hosts is not used");
   expect_output(rondo("NCCL_MNNVL_ENABLE=1", call + "gb200-nvl72"),
-                "NVLink joins rings, trees and messages of all trays");
+                "NVLink joins rings, trees, LL push and messages of all trays");
+  expect_output(rondo("NCCL_MNNVL_ENABLE=1",
+                      "explain all_reduce 16K --type bfloat16 --hosts 4 --topo gb200-nvl72"),
+                "oneshot; every rank writes its data into the memory of all others");
   const ShellResult dgx = rondo("", call + "dgx-b200");
   EXPECT_EQ(dgx.text.find("tray"), std::string::npos) << dgx.text;
 }

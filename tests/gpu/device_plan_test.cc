@@ -104,9 +104,9 @@ TEST(DevicePlan, DevicesShareMoreWorkInSymmetricWindows) {
   EXPECT_EQ(make_device_plan(facts, record)->strategy, Strategy::kWindows);
 }
 
-TEST(DevicePlan, EighteenDevicesShareCallsButLongListsOfCopiesInWindows) {
+TEST(DevicePlan, ManyDevicesShareCallsButLongListsOfCopiesInWindows) {
   DevicePlanFacts facts = usual_facts(18, 18, true);
-  EXPECT_FALSE(facts.may_ll_push || usual_facts(19, 19, true).shared_bytes > 0);
+  EXPECT_FALSE(facts.may_ll_push || usual_facts(73, 73, true).shared_bytes > 0);
   facts.algorithms = only("twoshot,direct");
   const auto strategy_of = [&](Collective which, std::uint64_t bytes) {
     return make_device_plan(facts, record_of(which, bytes / 4)).value().strategy;
@@ -117,6 +117,11 @@ TEST(DevicePlan, EighteenDevicesShareCallsButLongListsOfCopiesInWindows) {
   EXPECT_EQ(strategy_of(Collective::kAllReduce, 64 << 20), Strategy::kWindows);
   EXPECT_NE(strategy_of(Collective::kAllToAll, 64 << 10), Strategy::kWindows);
   EXPECT_NE(strategy_of(Collective::kAllGather, 64 << 10), Strategy::kWindows);
+  facts = usual_facts(19, 19, true);
+  CallRecord sum = record_of(Collective::kAllReduce, 1 << 16);
+  EXPECT_EQ(make_device_plan(facts, sum)->strategy, Strategy::kShared);
+  sum.type = DataType::kInt32;
+  EXPECT_NE(make_device_plan(facts, sum)->strategy, Strategy::kShared) << "not by vectors";
 }
 
 TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {

@@ -12,7 +12,7 @@ constexpr int kRanks = 3;
 
 // Gives every line of CTA 0 the flag of a round that uses its slot.
 void lay_old_lines(std::byte* staging, std::uint64_t round) {
-  constexpr std::uint64_t kHalves = 2 * cuda::kMaxLLPush * cuda::kLLPushLines;
+  constexpr std::uint64_t kHalves = 2 * cuda::kLLPushAtOnce * cuda::kLLPushLines;
   auto* half = reinterpret_cast<std::uint64_t*>(staging);
   for (std::uint64_t slot = 0; slot < cuda::kLLPushSlots; ++slot)
     for (std::uint64_t i = 0; i < kHalves; ++i) {

@@ -48,7 +48,7 @@ class MulticastRanks {
       barriers_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas, r));
       launches_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas + 1, r) + 1);
       arrivals_.push_back(
-          machine.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMaxBarrierDevices, r));
+          machine.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kArgumentDevices, r));
       own_.push_back(machine.allocate<std::byte>(cuda::kMulticastStaging, r,
                                                  shape.in_windows ? ~0u : 1u << r));
       for (int c = 0; c < calls && shape.in_windows; ++c) {

@@ -14,7 +14,8 @@
 
 namespace rondo::simt {
 
-inline constexpr int kMaxPeers = 8;
+inline constexpr int kMaxPeers = 8;  // devices; more ranks share them, in kernels of their own
+inline int device_of_peer(int rank) { return rank % kMaxPeers; }
 
 inline std::int32_t peer_value(int rank, std::uint64_t i) {
   return static_cast<std::int32_t>(i * 7 + static_cast<std::uint64_t>(rank) * 1000);
@@ -29,14 +30,22 @@ class Peers {
     controls_ = machine.allocate<cuda::Control>(static_cast<std::size_t>(ranks));
     for (int r = 0; r < ranks; ++r) {
       machine.on_host(controls_)[r].limit_ns = limit_ns;
-      input_.push_back(machine.allocate<std::int32_t>(count, r));
-      output_.push_back(machine.allocate<std::int32_t>(output_count, r));
-      epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas, r));
-      arrivals_.push_back(
-          machine.allocate<std::uint64_t>(cuda::kBarrierCtas * cuda::kMaxBarrierDevices, r));
-      launches_.push_back(machine.allocate<std::uint64_t>(cuda::kLLPushCtas + 1, r) + 1);
-      staging_.push_back(machine.allocate<std::byte>(cuda::kLLPushStaging, r));
+      input_.push_back(machine.allocate<std::int32_t>(count, device_of_peer(r)));
+      output_.push_back(machine.allocate<std::int32_t>(output_count, device_of_peer(r)));
+      epochs_.push_back(machine.allocate<std::uint64_t>(cuda::kBarrierCtas, device_of_peer(r)));
+      arrivals_.push_back(machine.allocate<std::uint64_t>(
+          cuda::kBarrierCtas * cuda::arrivals_of_cta(ranks), device_of_peer(r)));
+      launches_.push_back(
+          machine.allocate<std::uint64_t>(cuda::kLLPushCtas + 1, device_of_peer(r)) + 1);
+      staging_.push_back(
+          machine.allocate<std::byte>(cuda::ll_push_staging(ranks), device_of_peer(r)));
       for (std::uint64_t i = 0; i < count; ++i) machine.on_host(input_[r])[i] = peer_value(r, i);
+    }
+    for (int r = 0; r < ranks; ++r) {
+      tables_.push_back(
+          machine.allocate<cuda::Peer>(static_cast<std::size_t>(ranks), device_of_peer(r)));
+      for (int p = 0; p < ranks; ++p)
+        machine.on_host(tables_[r])[p] = {staging_[p], arrivals_[p], nullptr, nullptr};
     }
   }
 
@@ -95,6 +104,17 @@ class Peers {
       std::fill_n(machine_.on_host(each), cuda::kBarrierCtas, rounds);
   }
   std::byte* staging(int rank) const { return staging_[rank]; }
+  // Staging of shared kernels, in the tables of all ranks.
+  void list_staging(int rank, void* input, void* output) {
+    for (cuda::Peer* const table : tables_) {
+      machine_.on_host(table)[rank].input = static_cast<std::byte*>(input);
+      machine_.on_host(table)[rank].output = static_cast<std::byte*>(output);
+    }
+  }
+  // Of a CTA with a thread for each device.
+  unsigned barrier_threads() const {
+    return std::max(kThreads, (static_cast<unsigned>(ranks_) + 31) / 32 * 32);
+  }
 
   template <class Kernel>
   void launch_ll_push(std::uint64_t count, std::uint64_t per_round, unsigned width, unsigned ctas) {
@@ -123,7 +143,7 @@ class Peers {
   std::shared_ptr<Grid> clear_lines(int r, std::uint64_t generation, std::uint64_t* cleared) {
     cuda::ClearLinesArgs args{};
     args.lines = staging_[r];
-    args.bytes = cuda::kLLPushStaging / cuda::kLLPushCtas;  // of CTA 0
+    args.bytes = cuda::ll_push_staging(ranks_) / cuda::kLLPushCtas;  // of CTA 0
     args.generation = generation;
     args.cleared = cleared;
     args.barrier = barrier_of(r);
@@ -138,7 +158,10 @@ class Peers {
     args.rank = r, args.ranks = ranks_;
     args.rounds = epochs_[r];
     args.launches = launches_[r];
-    for (int p = 0; p < ranks_; ++p) args.staging[p] = staging_[p];
+    if (ranks_ > cuda::kLLPushAtOnce)
+      args.peers = tables_[r];
+    else
+      for (int p = 0; p < ranks_; ++p) args.staging[p] = staging_[p];
     args.control = controls_ + r;
     return launch<Kernel>(args, ctas, r, cuda::kLLPushShared, before);
   }
@@ -147,7 +170,10 @@ class Peers {
     cuda::DeviceBarrier barrier{};
     barrier.devices = ranks_, barrier.place = place;
     barrier.barriers = epochs_[place];
-    for (int d = 0; d < ranks_; ++d) barrier.arrivals[d] = arrivals_[d];
+    if (ranks_ > cuda::kArgumentDevices)
+      barrier.peers = tables_[place];
+    else
+      for (int d = 0; d < ranks_; ++d) barrier.arrivals[d] = arrivals_[d];
     barrier.control = controls_ + place;
     return barrier;
   }
@@ -169,13 +195,13 @@ class Peers {
  private:
   static constexpr unsigned kThreads = 64;
   template <class Kernel>
-  std::shared_ptr<Grid> launch(const typename Kernel::Args& args, unsigned ctas, int device,
+  std::shared_ptr<Grid> launch(const typename Kernel::Args& args, unsigned ctas, int rank,
                                unsigned shared, const std::shared_ptr<Grid>& before = nullptr,
                                unsigned threads = kThreads) {
     const MachineShape shape{.ctas = ctas,
-                             .threads = threads,
+                             .threads = std::max(threads, ranks_ > 32 ? barrier_threads() : 0),
                              .shared_bytes = shared,
-                             .device = device,
+                             .device = device_of_peer(rank),
                              .cooperative = true};
     return machine_.launch(
         "peers", shape, [args] { Kernel::run(args); }, before);
@@ -187,6 +213,7 @@ class Peers {
   std::vector<std::int32_t*> input_, output_;
   std::vector<std::uint64_t*> epochs_, arrivals_, launches_;
   std::vector<std::byte*> staging_;
+  std::vector<cuda::Peer*> tables_;
 };
 
 using BarrierSum = cuda::DirectReduce<DataType::kInt32, RedOp::kSum>;

@@ -76,18 +76,20 @@ class StagedJob {
     const std::uint64_t staging = slice_ * kMaxCtas;
     if (narrow) slice_ = calls_[0].part();
     for (int r = 0; r < ranks; ++r) {
-      input_.push_back(machine_.allocate<std::int32_t>(staging, r));
-      output_.push_back(machine_.allocate<std::int32_t>(staging, r));
-      launches_.push_back(machine_.allocate<std::uint64_t>(cuda::kBarrierCtas + 1, r) + 1);
+      input_.push_back(machine_.allocate<std::int32_t>(staging, device_of_peer(r)));
+      output_.push_back(machine_.allocate<std::int32_t>(staging, device_of_peer(r)));
+      launches_.push_back(
+          machine_.allocate<std::uint64_t>(cuda::kBarrierCtas + 1, device_of_peer(r)) + 1);
       for (const StagedTestCall& call : calls_) {
         const auto sent = call.count * static_cast<unsigned>(call.sent(ranks));
-        send_.push_back(machine_.allocate<std::int32_t>(sent, r));
+        send_.push_back(machine_.allocate<std::int32_t>(sent, device_of_peer(r)));
         for (std::uint64_t i = 0; i < sent; ++i)
           machine_.on_host(send_.back())[i] = peer_value(r, i);
         receive_.push_back(machine_.allocate<std::int32_t>(
-            call.count * static_cast<unsigned>(call.received(ranks)), r));
+            call.count * static_cast<unsigned>(call.received(ranks)), device_of_peer(r)));
       }
     }
+    for (int r = 0; r < ranks; ++r) peers_.list_staging(r, input_[r], output_[r]);
   }
 
   // Ranks whose bit is set launch all calls at once; the others use one launch per call.
@@ -157,7 +159,7 @@ class StagedJob {
     cuda::StagedCopyArgs args{};
     args.slice = slice_ * kWidth;
     args.barrier = barrier_of(rank);
-    for (int r = 0; r < ranks_; ++r) {
+    for (int r = 0; r < ranks_ && ranks_ <= cuda::kArgumentDevices; ++r) {
       args.input[r] = reinterpret_cast<std::byte*>(input_[r]);
       args.output[r] = reinterpret_cast<std::byte*>(output_[r]);
     }
@@ -173,9 +175,9 @@ class StagedJob {
   std::shared_ptr<Grid> launch(const typename Kernel::Args& args, int rank,
                                const std::shared_ptr<Grid>& before) {
     const MachineShape shape{.ctas = kMaxCtas,
-                             .threads = 64,
+                             .threads = peers_.barrier_threads(),
                              .shared_bytes = cuda::kBarrierShared,
-                             .device = rank,
+                             .device = device_of_peer(rank),
                              .cooperative = true};
     return machine_.launch(
         "staged", shape, [args] { Kernel::run(args); }, before);
@@ -233,6 +235,20 @@ TEST(StagedKernels, DoEveryCollectiveInLists) {
       StagedJob job({.seed = seed, .weak = weak, .devices = kMaxPeers}, n, calls, false);
       EXPECT_TRUE(job.run(fuses)) << n << " devices, " << calls.size() << " calls of "
                                   << name(calls[0].which) << ", " << fuses << " fuse";
+    }
+  });
+}
+
+// Addresses are in a table, and a barrier takes more than a warp.
+TEST(StagedKernels, DoEveryCollectiveOfMoreDevicesThanArgumentsHold) {
+  for_each_round(2, [](std::uint64_t seed) {
+    Random random(seed);
+    for (const int n : {19, 36, 66}) {
+      auto calls = some_calls(random, n, 40);
+      calls.resize(std::min<std::size_t>(calls.size(), cuda::kMaxSharingDevices / n));
+      StagedJob job({.seed = seed, .devices = kMaxPeers}, n, calls, false);
+      EXPECT_TRUE(job.run(random.one_in(2) ? ~std::uint64_t{0} : 5))
+          << n << " devices, " << calls.size() << " calls of " << name(calls[0].which);
     }
   });
 }

@@ -26,7 +26,7 @@ void turn_alone(TestMachine& machine) {
 
 TEST(WrapOfFlags, LeavesNoOldLineToALargeCallByLLPush) {
   for (const std::uint64_t turn : kTurns) {
-    constexpr std::uint64_t kSlotLines = cuda::kMaxLLPush * cuda::kLLPushLines;
+    constexpr std::uint64_t kSlotLines = cuda::kLLPushAtOnce * cuda::kLLPushLines;
     TestMachine machine({.seed = 7, .devices = kMaxPeers});
     Peers peers(machine, 2, kLarge, kLarge);
     // The large call is the first one that uses slots with new flags.

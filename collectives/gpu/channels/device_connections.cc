@@ -25,6 +25,21 @@ int position_of(const ChannelOrders& orders, int channel, int rank) {
   return static_cast<int>(at - ring->ranks.begin());
 }
 
+// Empty if arguments have room for all.
+std::vector<cuda::Peer> peers_of(const DeviceConnections& connections) {
+  const ConnectionLayout& layout = connections.layout();
+  std::vector<cuda::Peer> peers(layout.peers_at() == 0 ? 0
+                                                       : static_cast<std::size_t>(layout.ranks()));
+  for (int r = 0; r < static_cast<int>(peers.size()); ++r) {
+    cuda::Peer& peer = peers[static_cast<std::size_t>(r)];
+    if (layout.ll_push()) peer.lines = connections.staging(r);
+    if (!layout.meets()) continue;
+    const auto shared = connections.shared_staging(r);
+    peer = {peer.lines, connections.arrivals(r), shared.input, shared.output};
+  }
+  return peers;
+}
+
 }  // namespace
 
 DeviceConnections::DeviceConnections(ConnectionLayout layout, int device, ConnectionMemory memory,
@@ -202,6 +217,10 @@ Status DeviceConnections::fill(int rank) {
   if (error == kGpuSuccess)
     error = api_.copy(memory_.of_rank[rank], words.data(), words.size(), GpuCopy::kHostToDevice,
                       stream);
+  const std::vector<cuda::Peer> peers = peers_of(*this);
+  if (error == kGpuSuccess && !peers.empty())
+    error = api_.copy(memory_.of_rank[rank] + layout_.peers_at(), peers.data(),
+                      peers.size() * sizeof(peers[0]), GpuCopy::kHostToDevice, stream);
   if (error == kGpuSuccess) error = api_.synchronize_stream(stream);
   api_.destroy_stream(stream);
   return check(error, "setting up connections");
@@ -287,7 +306,11 @@ std::uint64_t* DeviceConnections::barriers(int rank) const {
   return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.barriers_at());
 }
 std::uint64_t* DeviceConnections::arrivals(int rank) const {
-  return reinterpret_cast<std::uint64_t*>(memory_.of_rank[rank] + layout_.arrivals_at());
+  return reinterpret_cast<std::uint64_t*>(address(layout_.arrivals_at(rank), rank));
+}
+const cuda::Peer* DeviceConnections::peers(int rank) const {
+  if (layout_.peers_at() == 0) return nullptr;
+  return reinterpret_cast<cuda::Peer*>(memory_.of_rank[rank] + layout_.peers_at());
 }
 DeviceConnections::SharedStaging DeviceConnections::shared_staging(int rank) const {
   std::byte* const input = address(layout_.shared_at(rank), rank);

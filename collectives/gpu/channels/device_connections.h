@@ -60,6 +60,8 @@ class DeviceConnections {
   cuda::Control* control(int rank) const;   // its kernels' address
   // For any rank, if the layout has LL push: address for kernels of this process.
   std::byte* staging(int rank) const;
+  // For ranks of this process: the table of all ranks, in device memory; null: there is none.
+  const cuda::Peer* peers(int rank) const;
   // For ranks of this process: words of ClearLinesArgs::cleared.
   std::uint64_t* cleared(int rank, ConnectionLayout::Block block) const;
   // For any rank, if the layout meets: the words by which the rank's kernels synchronize with

@@ -12,7 +12,14 @@ namespace {
 // Bytes of one buffer that keep a thread busy: 4 vectors of 16 bytes.
 constexpr std::uint64_t kBytesPerThread = 64;
 constexpr unsigned kWarp = 32;
-static_assert(cuda::kMaxBarrierDevices <= kWarp, "a peer without a thread of the smallest CTA");
+constexpr unsigned whole_warps(std::uint64_t threads) {
+  return static_cast<unsigned>((threads + kWarp - 1) / kWarp * kWarp);
+}
+// Of a CTA that meets those of other devices: a thread each.
+constexpr unsigned min_threads(int devices) {
+  return whole_warps(static_cast<std::uint64_t>(devices));
+}
+static_assert(min_threads(cuda::kMaxSharingDevices) <= cuda::kDirectHeavyThreads);
 
 const void* at(const void* pointer, std::uint64_t bytes) {
   return static_cast<const std::byte*>(pointer) + bytes;
@@ -59,8 +66,9 @@ DirectLaunches::Shape DirectLaunches::shape_of(unsigned threads, std::uint64_t b
                                                int parts) const {
   const auto devices = static_cast<std::uint64_t>(barrier_.devices);
   const std::uint64_t wanted = std::max<std::uint64_t>(bytes / kBytesPerThread / devices, 1);
-  const auto block =
-      static_cast<unsigned>(std::min<std::uint64_t>(threads, (wanted + kWarp - 1) / kWarp * kWarp));
+  const unsigned minimum = min_threads(barrier_.devices);
+  const unsigned block = std::clamp(whole_warps(std::min<std::uint64_t>(wanted, threads)), minimum,
+                                    std::max(minimum, threads));
   return {block, (wanted + block - 1) / block * static_cast<std::uint64_t>(parts)};
 }
 
@@ -113,7 +121,9 @@ DirectLaunches::StagedShape DirectLaunches::staged_shape(const Slices& slices, u
   const std::uint64_t part = share(share(units, ctas), grain) * grain;
   if (units > 0) ctas = share(units, part);
   const std::uint64_t of_cta = share(bytes, ctas * kBytesPerThread * kWarp) * kWarp;
-  return {static_cast<unsigned>(std::clamp<std::uint64_t>(of_cta, kWarp, threads)), ctas, part};
+  return {static_cast<unsigned>(
+              std::clamp<std::uint64_t>(of_cta, min_threads(slices.devices), threads)),
+          ctas, part};
 }
 
 // CTAs are divided equally among all segments of all calls: a call that fills the device alone
@@ -158,8 +168,11 @@ Status DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers>
   const int first = args.calls * n;
   for (int r = 0; r < n; ++r) {
     args.input[first + r] = buffers[r].send;
-    args.scalar[first + r] = buffers[r].scalar;
-    args.late_scalars |= static_cast<std::uint64_t>(buffers[r].late_scalar) << (first + r);
+    if (record.op == RedOp::kPreMulSum) {
+      assert(first + r < cuda::kMaxDirectRanks && "of one device");
+      args.scalar[first + r] = buffers[r].scalar;
+      args.late_scalars |= static_cast<std::uint64_t>(buffers[r].late_scalar) << (first + r);
+    }
     if (!to_root) args.output[first + r] = buffers[r].receive;
   }
   if (to_root) args.output[args.calls] = buffers[record.root].receive;

@@ -70,6 +70,7 @@ class DirectLaunches {
     int ctas;  // maximum of a launch: all that have slices
     std::uint64_t bytes;
     std::uint64_t staging;  // maximum bytes of all blocks of a call
+    int devices;
   };
   // The CTAs and threads of a call through staging, and the units of a block that each CTA does.
   struct StagedShape {

@@ -33,7 +33,9 @@ Status launch_ll_push(const DeviceLaunch& launch) {
   args.ranks = launch.ranks();
   args.rounds = connections.rounds(rank);
   args.launches = connections.launches(rank);
-  for (int r = 0; r < args.ranks; ++r) args.staging[r] = connections.staging(r);
+  args.peers = connections.peers(rank);
+  for (int r = 0; r < args.ranks && args.ranks <= cuda::kLLPushAtOnce; ++r)
+    args.staging[r] = connections.staging(r);
   args.control = connections.control(rank);
   return launch.launch(first.kernel(), ctas, threads, cuda::kLLPushShared, args);
 }

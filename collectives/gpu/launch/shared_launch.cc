@@ -38,7 +38,8 @@ class StagedCopies {
   StagedCopies(const DeviceLaunch& launch, const Slices& slices)
       : launch_(launch), slices_(slices) {
     const DeviceConnections& connections = launch.connections;
-    for (int r = 0; r < connections.layout().ranks(); ++r) {
+    const int ranks = connections.layout().ranks();
+    for (int r = 0; r < ranks && ranks <= cuda::kArgumentDevices; ++r) {
       const auto staging = connections.shared_staging(r);
       args_.input[r] = staging.input;
       args_.output[r] = staging.output;
@@ -87,9 +88,9 @@ Status launch_shared(const DeviceLaunch& launch) {
   const DeviceConnections& connections = launch.connections;
   const ConnectionLayout& layout = connections.layout();
   RONDO_CHECK_OK(connections.lazy().need(ConnectionLayout::kStaging));
-  const Slices slices{layout.shared_ctas(), layout.shared_slice(),
-                      ConnectionLayout::kSharedStaging};
-  std::array<Buffers, cuda::kMaxBarrierDevices> buffers;
+  const Slices slices{layout.shared_ctas(), layout.shared_slice(), ConnectionLayout::kSharedStaging,
+                      layout.ranks()};
+  std::array<Buffers, cuda::kMaxSharingDevices> buffers;
   for (int r = 0; r < layout.ranks(); ++r) {
     const auto staging = connections.shared_staging(r);
     buffers[static_cast<std::size_t>(r)] = {staging.input, staging.output};
@@ -134,7 +135,7 @@ Status launch_windows(const DeviceLaunch& call) {
   DirectLaunches launches(call.barrier_ctas(), call.stream);
   launches.meet(call.barrier());
   const int n = call.connections.layout().ranks(), self = call.rank();
-  std::array<Buffers, cuda::kMaxBarrierDevices> buffers;
+  std::array<Buffers, cuda::kMaxSharingDevices> buffers;
   for (const PlannedCall& planned : call.calls) {
     const Buffers& own = call.own(planned);
     for (int r = 0; r < n; ++r)

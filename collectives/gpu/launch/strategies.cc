@@ -96,7 +96,9 @@ cuda::DeviceBarrier DeviceLaunch::barrier() const {
   barrier.control = connections.control(rank());
   barrier.launches = counts ? connections.launches(rank()) : nullptr;
   barrier.call = first().record;
-  for (int r = 0; r < barrier.devices; ++r) barrier.arrivals[r] = connections.arrivals(r);
+  barrier.peers = connections.peers(rank());
+  for (int r = 0; r < barrier.devices && barrier.devices <= cuda::kArgumentDevices; ++r)
+    barrier.arrivals[r] = connections.arrivals(r);
   return barrier;
 }
 

@@ -30,14 +30,18 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
       near_(near),
       orders_(std::move(orders)),
       fabric_messages_(hosts, shape.fabric_message_bytes),
-      ll_push_(shape.ll_push && near.all()),
-      meets_(shape.meets && near.all()),
+      ll_push_(shape.ll_push && (shape.shares_fabric || near.all())),
+      meets_(shape.meets && (shape.shares_fabric || near.all())),
       fabric_(static_cast<std::size_t>(near.ranks())),
       bounce_bytes_(static_cast<std::size_t>(near.ranks())) {
   const int n = near.ranks();
   count_own(hosts);
   barriers_at_ = rounds_at() + (ll_push_ ? rounded(sizeof(std::uint64_t) * cuda::kLLPushCtas) : 0);
   messages_at_ = meets_ ? cleared_at(kLazyBlocks) : barriers_at_;
+  if ((ll_push_ && n > cuda::kLLPushAtOnce) || (meets_ && n > cuda::kArgumentDevices)) {
+    peers_at_ = messages_at_;
+    messages_at_ += rounded(sizeof(cuda::Peer) * static_cast<std::size_t>(n));
+  }
   bytes_.assign(static_cast<std::size_t>(n), messages() ? message_counters_at(n, 0) : messages_at_);
   host_messages_at_ = rounded(sizeof(cuda::Control) * own_ranks_);
   host_bytes_ = messages() ? message_waits_bytes_at(own_ranks_) : host_messages_at_;
@@ -124,7 +128,8 @@ void ConnectionLayout::forget_edges_elsewhere(const HostsOfRanks& hosts) {
     return false;
   });
   for (std::size_t r = 0; r < used.size(); ++r)
-    if (!used[r] && !fabric_messages_.uses(static_cast<int>(r))) fabric_[r] = 0;
+    if (!used[r] && !shape_.shares_fabric && !fabric_messages_.uses(static_cast<int>(r)))
+      fabric_[r] = 0;
 }
 
 std::uint64_t ConnectionLayout::slot_bytes(const Edge& edge, int protocol) const {
@@ -150,19 +155,22 @@ std::uint64_t ConnectionLayout::launches_at() const {
 std::uint64_t ConnectionLayout::rounds_at() const {
   return launches_at() + rounded(sizeof(std::uint64_t) * static_cast<std::size_t>(counted_ctas()));
 }
-std::uint64_t ConnectionLayout::arrivals_at() const {
+std::uint64_t ConnectionLayout::own_arrivals_at() const {
   return barriers_at_ + rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas);
+}
+std::uint64_t ConnectionLayout::arrivals_bytes() const {
+  return rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::arrivals_of_cta(near_.ranks()));
 }
 
 std::uint64_t ConnectionLayout::cleared_at(Block block) const {
-  return arrivals_at() +
-         rounded(sizeof(std::uint64_t) * cuda::kBarrierCtas * cuda::kMaxBarrierDevices) +
+  return own_arrivals_at() + arrivals_bytes() +
          rounded(sizeof(std::uint64_t) * cuda::kClearCtas) * block;
 }
 
 std::uint64_t ConnectionLayout::shared_slice() const {
   const auto ctas = static_cast<std::uint64_t>(shared_ctas());
-  return rounded((kSharedStaging + ctas - 1) / ctas) + kAlignment * cuda::kMaxBarrierDevices;
+  return rounded((kSharedStaging + ctas - 1) / ctas) +
+         kAlignment * cuda::arrivals_of_cta(near_.ranks());
 }
 
 std::uint64_t ConnectionLayout::message_counters_at(int peer, int direction) const {
@@ -247,8 +255,7 @@ void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
     edge.tail = edge.head = edge.slots;
     if (edge.crosses()) place_bounce_buffers(edge, hosts);
   }
-  for (int r = 0; r < near_.ranks(); ++r)
-    push_lines_at_.push_back(take(r, ll_push_ ? cuda::kLLPushStaging : 0, kPushLines));
+  for (int r = 0; r < near_.ranks(); ++r) place_shared_words(r);
   zeroed_ = bytes_;
   constexpr int kSimple = static_cast<int>(cuda::Protocol::kSimple);
   for (Edge& edge : edges_)
@@ -256,8 +263,18 @@ void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
       edge.slots[kSimple] =
           take(edge.slots[kSimple].home, slots_of(edge, kSimple), block_of_slots(edge, kSimple));
   for (int r = 0; r < near_.ranks(); ++r)
-    shared_at_.push_back(take(r, meets_ ? 2 * shared_bytes() : 0, kStaging));
+    shared_at_.push_back(
+        take(r, meets_ ? 2 * shared_bytes() : 0, shape_.shares_fabric ? kFabric : kStaging));
   round_blocks();
+}
+
+// What peers write in LL push and barriers.
+void ConnectionLayout::place_shared_words(int rank) {
+  const bool joined = shape_.shares_fabric;
+  push_lines_at_.push_back(take(rank, ll_push_ ? cuda::ll_push_staging(near_.ranks()) : 0,
+                                joined ? kFabric : kPushLines));
+  arrivals_at_.push_back(joined ? take(rank, meets_ ? arrivals_bytes() : 0, kFabric)
+                                : Location{rank, own_arrivals_at(), kMain});
 }
 
 void ConnectionLayout::round_blocks() {
@@ -285,7 +302,7 @@ void ConnectionLayout::place_bounce_buffers(Edge& edge, const HostsOfRanks& host
 }
 
 bool ConnectionLayout::uses(int rank, int home) const {
-  if (rank == home || ll_push_ || meets_) return true;
+  if (rank == home || ((ll_push_ || meets_) && !shape_.shares_fabric)) return true;
   if (messages() && near_(rank, home)) return true;
   for (const Edge& edge : edges_) {
     const bool joins = (edge.from == rank && edge.to == home) ||  //

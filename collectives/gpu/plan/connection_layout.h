@@ -9,8 +9,8 @@
 // processes compute the same layout without communication, and only the memory itself has to be
 // shared. Cost: per rank and channel at most 5 connections, of which the ring's have slots *
 // ring_slot_bytes for Simple and the others slots * slot_bytes; each has slots * 32 KiB for LL, and
-// twice that for LL128 if it is allowed; 2 MiB per rank for LL push (ll_push.h), and 16 MiB if
-// several processes share direct kernels (shared_launch.cc).
+// twice that for LL128 if it is allowed; 2 MiB per rank for LL push (ll_push.h), more than 8 ranks
+// 256 KiB each, and 16 MiB if several processes share direct kernels (shared_launch.cc).
 //
 // What must be zeroed before kernels use it comes first in a rank's memory: words, counters, and
 // lines, whose old flags would pass for new ones. Where devices can reserve addresses without
@@ -51,6 +51,8 @@ struct ConnectionShape {
   std::uint8_t protocols = 0xff;        // bit cuda::Protocol: protocols that get slots
   bool ll_push = false;                 // staging for LL push, if all are near
   bool meets = false;  // words and staging for shared direct kernels, if all are near
+  // NVLink joins all ranks, of several hosts: memory of both is in the block kFabric.
+  bool shares_fabric = false;
   int direct_ctas = kDirectCtasOfGpu;  // maximum for a shared direct kernel
   bool lazy = false;                   // slots and staging are blocks of their own
   bool messages = false;               // ends and words for the kernel of messages
@@ -73,7 +75,8 @@ class ConnectionLayout {
     kLazyBlocks
   };
   static constexpr Block kMain = kLazyBlocks;
-  // Connections and messages by NVLink between hosts: all of their slots and words.
+  // Memory of a clique of several hosts: slots and words of connections and messages between them.
+  // If it has all ranks, also what LL push and shared kernels of all write.
   static constexpr auto kFabric = static_cast<Block>(kMain + 1);
   static_assert(kLLSlots == static_cast<int>(cuda::Protocol::kLL) &&
                 kLL128Slots == static_cast<int>(cuda::Protocol::kLL128));
@@ -166,7 +169,9 @@ class ConnectionLayout {
   }
   bool meets() const { return meets_; }
   std::uint64_t barriers_at() const { return barriers_at_; }
-  std::uint64_t arrivals_at() const;
+  Location arrivals_at(int rank) const { return arrivals_at_[static_cast<std::size_t>(rank)]; }
+  // In a rank's memory: a cuda::Peer for each rank, for kernels; 0: arguments have room for all.
+  std::uint64_t peers_at() const { return peers_at_; }
   Location shared_at(int rank) const { return shared_at_[static_cast<std::size_t>(rank)]; }
   // For messages (message_args.h), if there are any: the ends of a rank and the counters that its
   // peers raise; in the host's memory, Control, links and wait words of each of its ranks. Slots
@@ -197,8 +202,11 @@ class ConnectionLayout {
   std::uint64_t message_links_bytes_at(std::uint64_t place) const;
   std::uint64_t message_waits_bytes_at(std::uint64_t place) const;
   std::uint64_t rounded_ends() const;
+  std::uint64_t own_arrivals_at() const;
+  std::uint64_t arrivals_bytes() const;
   void place_all(const HostsOfRanks& hosts);
   void place_words(Edge& edge);
+  void place_shared_words(int rank);
   static Block block_of_slots(const Edge& edge, int protocol);
   std::uint64_t slots_of(const Edge& edge, int protocol) const;  // bytes
   void place_bounce_buffers(Edge& edge, const HostsOfRanks& hosts);
@@ -213,12 +221,12 @@ class ConnectionLayout {
   bool ll_push_, meets_;
   std::vector<int> place_;  // by rank: index among this host's ranks; -1: on another host
   std::uint64_t own_ranks_ = 0;
-  std::uint64_t barriers_at_ = 0, messages_at_ = 0, host_messages_at_ = 0;
+  std::uint64_t barriers_at_ = 0, peers_at_ = 0, messages_at_ = 0, host_messages_at_ = 0;
   std::vector<Edge> edges_;
-  std::vector<std::uint64_t> bytes_, zeroed_;                 // by rank
-  std::array<std::vector<std::uint64_t>, kLazyBlocks> lazy_;  // bytes, by block and rank
-  std::vector<std::uint64_t> fabric_;                         // the same of kFabric, by rank
-  std::vector<Location> shared_at_, push_lines_at_;           // by rank
+  std::vector<std::uint64_t> bytes_, zeroed_;                      // by rank
+  std::array<std::vector<std::uint64_t>, kLazyBlocks> lazy_;       // bytes, by block and rank
+  std::vector<std::uint64_t> fabric_;                              // the same of kFabric, by rank
+  std::vector<Location> arrivals_at_, shared_at_, push_lines_at_;  // by rank
   struct BounceBytes {
     std::uint64_t words = 0, slots[cuda::kDirections] = {};
   };

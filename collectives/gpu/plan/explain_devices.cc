@@ -18,11 +18,15 @@ namespace {
 
 using cuda::Protocol;
 
+// Over the network kernels use Simple.
+bool may_connect(const DevicePlanFacts& facts) {
+  return facts.joined || (facts.protocols & bit_of(Protocol::kSimple)) != 0;
+}
+
 // Why the hosts do a call. Checks in the order of plan_across_hosts().
 std::string why_hosts(const InternodeQuestion& question, const CallRecord& record) {
   if (!question.own_gpus) return "ranks share a GPU";
-  if ((question.facts.protocols & bit_of(Protocol::kSimple)) == 0)
-    return "NCCL_PROTO leaves out simple";
+  if (!may_connect(question.facts)) return "NCCL_PROTO leaves out simple";
   if (record.collective < Collective::kAllReduce || record.collective > Collective::kScatter)
     return "the collective has no ring, tree or message algorithm";
   if (bytes_across_hosts(question.facts, record) < question.from_bytes)
@@ -59,9 +63,9 @@ DevicePlanFacts usual_facts(int ranks, int devices, bool all_reach, bool process
   facts.devices = std::min(ranks, devices);
   facts.all_reach = all_reach || facts.devices == 1;
   const bool own_gpus = facts.all_reach && facts.devices > 1 && facts.devices == ranks;
-  facts.may_ll_push = own_gpus && ranks <= cuda::kMaxLLPush;
+  facts.may_ll_push = own_gpus && ranks <= cuda::kLLPushAtOnce;
   facts.shared_bytes =
-      own_gpus && ranks <= cuda::kMaxBarrierDevices ? ConnectionLayout::kSharedStaging : 0;
+      own_gpus && ranks <= cuda::kMaxSharingDevices ? ConnectionLayout::kSharedStaging : 0;
   facts.processes = facts.devices > 1 || (processes && ranks > 1);
   facts.messages = facts.devices > 1;
   facts.max_channels = processes && facts.devices < ranks ? 0 : kUsualChannels;
@@ -110,17 +114,21 @@ std::vector<ExplainRow> explain_across_hosts(const InternodeQuestion& question,
   std::vector<ExplainRow> rows{
       {"call", to_string(record),
        fmt::format("{} ranks on GPUs of {} hosts", facts.ranks, question.hosts)}};
-  const bool allowed = question.own_gpus && (facts.protocols & bit_of(Protocol::kSimple)) != 0;
-  DevicePlanFacts simple = facts;
-  simple.protocols = bit_of(Protocol::kSimple);
-  const auto plan = allowed ? plan_across_hosts(simple, question.from_bytes, record) : std::nullopt;
+  DevicePlanFacts used = facts;
+  if (!facts.joined) used.protocols = bit_of(Protocol::kSimple);
+  const auto plan = question.own_gpus && may_connect(facts)
+                        ? plan_across_hosts(used, question.from_bytes, record)
+                        : std::nullopt;
   if (!plan) {
     rows.push_back(
         {"runs", "on the hosts", "through pinned memory, since " + why_hosts(question, record)});
     append_by_hosts(by_hosts, &rows);
     return rows;
   }
-  rows.push_back({"runs", "as kernels", "each rank's proxy sends slots between hosts"});
+  rows.push_back({"runs", "as kernels",
+                  facts.joined && row_of(*plan).traits.runner == Runner::kEveryDevice
+                      ? "on memory that NVLink joins (NCCL_MNNVL_ENABLE)"
+                      : "each rank's proxy sends slots between hosts"});
   add_plan(device_strategies(), facts, record, *plan, &rows);
   rows.push_back(
       costs_row(facts, record, *plan, "RONDO_GPU_RELAY, collectives/planner/device_costs.h"));

@@ -177,22 +177,6 @@ void forget_wires_out_of_reach(GpuPlan* found) {
     }
 }
 
-}  // namespace
-
-ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& found) {
-  const auto other = std::find_if(all.begin(), all.end(), [&](const GpuFacts& one) {
-    return one.orders != all.front().orders;
-  });
-  if (other == all.end()) return found;
-  RONDO_WARN(
-      "rank 0 and rank {} find different channels: all channels go from rank to rank; set "
-      "NCCL_CROSS_NIC and NCCL_MAX_CTAS alike on all ranks",
-      other - all.begin());
-  return {};
-}
-
-namespace {
-
 // Facts of connections, once their shape is known.
 void add_connections(const GpuRecords& records, GpuPlan* found) {
   DevicePlanFacts& plan = found->plan;
@@ -218,9 +202,10 @@ void add_direct_ctas(const GpuRecords& records, GpuPlan* found) {
   found->shape.direct_ctas = plan.direct_ctas = std::max(plan.direct_ctas, 1);
 }
 
-void decline_kernels(GpuPlan* found) {
+Status decline_kernels(GpuPlan* found) {
   found->engine = GpuPlan::Engine::kHostProxy;
   found->why_proxy = "the GPUs have no room for kernels that wait";
+  return ok_status();
 }
 
 void add_agreed(const GpuRecords& records, DevicePlanFacts* plan) {
@@ -248,15 +233,12 @@ Status plan_within_host(const GpuRecords& records, GpuPlan* found) {
   ConnectionShape& shape = found->shape;
   shape = shape_of_connections(records.facts, stations, kUsualSlots, found->orders.rates,
                                records.costs);
-  if (apart && shape.channels < 1) {
-    decline_kernels(found);
-    return ok_status();
-  }
+  if (apart && shape.channels < 1) return decline_kernels(found);
   shape.protocols = plan.protocols;
   const bool own_gpus = plan.devices == plan.ranks && found->near.all();
-  shape.ll_push = own_gpus && plan.ranks <= cuda::kMaxLLPush &&
+  shape.ll_push = own_gpus && plan.ranks <= cuda::kLLPushAtOnce &&
                   (plan.protocols & bit_of(cuda::Protocol::kLL)) != 0;
-  shape.meets = own_gpus && plan.ranks <= cuda::kMaxBarrierDevices;
+  shape.meets = own_gpus && plan.ranks <= cuda::kMaxSharingDevices;
   shape.messages = plan.messages = apart;
   shape.lazy = std::all_of(records.facts.begin(), records.facts.end(),
                            [](const GpuFacts& one) { return one.reserves != 0; });
@@ -267,7 +249,7 @@ Status plan_within_host(const GpuRecords& records, GpuPlan* found) {
   return ok_status();
 }
 
-// As within a host, but on slots that exist from init on, and without kernels that all GPUs share.
+// As within a host, but on memory that exists from init on.
 Status plan_joined(const GpuRecords& records, GpuPlan* found) {
   found->engine = GpuPlan::Engine::kHosts;
   const std::vector<int> alone(records.facts.size(), 1);
@@ -285,12 +267,17 @@ Status plan_joined(const GpuRecords& records, GpuPlan* found) {
   found->plan.protocols = shape.protocols;
   shape.messages = true;
   shape.fabric_message_bytes = fabric_message_bytes(found->message_bytes, found->clique_of);
-  if (shape.channels < 1) {
-    decline_kernels(found);
-    return ok_status();
-  }
+  if (shape.channels < 1) return decline_kernels(found);
   add_agreed(records, &found->plan);
+  const AlgorithmFilter& allowed = records.algorithms;
+  shape.ll_push = found->plan.may_ll_push && (shape.protocols & bit_of(cuda::Protocol::kLL)) != 0 &&
+                  (allowed.allows(Collective::kAllReduce, Algorithm::kOneShot) ||
+                   allowed.allows(Collective::kAllGather, Algorithm::kDirect));
+  found->plan.may_ll_push = shape.ll_push;
+  shape.meets = found->plan.shared_bytes > 0;
+  shape.shares_fabric = shape.ll_push || shape.meets;
   add_connections(records, found);
+  add_direct_ctas(records, found);
   return ok_status();
 }
 
@@ -317,12 +304,24 @@ void plan_between_hosts(const GpuRecords& records, GpuPlan* found) {
   shape.protocols = bit_of(cuda::Protocol::kSimple);
   shape.messages = true;
   shape.fabric_message_bytes = fabric_message_bytes(found->message_bytes, found->clique_of);
-  if (shape.channels < 1) return decline_kernels(found);
+  if (shape.channels < 1) return (void)decline_kernels(found);
   add_agreed(records, &found->plan);
   add_connections(records, found);
 }
 
 }  // namespace
+
+ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& found) {
+  const auto other = std::find_if(all.begin(), all.end(), [&](const GpuFacts& one) {
+    return one.orders != all.front().orders;
+  });
+  if (other == all.end()) return found;
+  RONDO_WARN(
+      "rank 0 and rank {} find different channels: all channels go from rank to rank; set "
+      "NCCL_CROSS_NIC and NCCL_MAX_CTAS alike on all ranks",
+      other - all.begin());
+  return {};
+}
 
 DevicePlanFacts usual_internode_facts(int ranks, int hosts, int rings) {
   DevicePlanFacts facts;
@@ -342,6 +341,8 @@ DevicePlanFacts usual_internode_facts(int ranks, int hosts, int rings) {
 DevicePlanFacts usual_joined_facts(int ranks, int hosts) {
   DevicePlanFacts facts = usual_internode_facts(ranks, hosts);
   facts.joined = true;
+  facts.may_ll_push = ranks <= cuda::kMaxLLPush;
+  facts.shared_bytes = ranks <= cuda::kMaxSharingDevices ? ConnectionLayout::kSharedStaging : 0;
   facts.protocols = kUsualProtocols;
   facts.max_channels = kUsualChannels;
   facts.slots = kUsualSlots;

@@ -124,7 +124,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
     if (!memory.connections->layout().meets()) plan.plan.shared_bytes = 0;
     RONDO_CHECK_OK(drop_lines_out_of_reach(&plan));
   }
-  if (plan.plan.shared_bytes > 0 && wants_multicast(plan.plan)) {
+  if (plan.plan.shared_bytes > 0 && ranks <= cuda::kArgumentDevices && wants_multicast(plan.plan)) {
     RONDO_CHECK_OK(add_multicast(request, share.meeting, plan, memory));
   }
   plan.plan.multicast = memory.multicast != nullptr;

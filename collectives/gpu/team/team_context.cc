@@ -10,12 +10,12 @@
 namespace rondo::gpu {
 namespace {
 
-// Between hosts only rings and trees run, and messages.
+// Over the network only rings and trees run, and messages.
 Status load_kernels_of(const DevicePlanFacts& facts) {
-  if (facts.hosts > 1) return load_kernels({cuda::kConnectedCopyKernel}, {cuda::connected_kernel});
+  if (facts.crosses()) return load_kernels({cuda::kConnectedCopyKernel}, {cuda::connected_kernel});
   std::vector<int> copies = {cuda::kCopyKernel, cuda::kConnectedCopyKernel, cuda::kLLPushCopyKernel,
                              cuda::kStagedCopyKernel, cuda::kClearLinesKernel};
-  for (int row = 0; row < cuda::kMulticastKernels; ++row)
+  for (int row = 0; row < cuda::kMulticastKernels && facts.hosts == 1; ++row)
     copies.push_back(cuda::kFirstMulticastKernel + row);
   return load_kernels(copies, {cuda::direct_kernel, cuda::connected_kernel, cuda::ll_push_kernel});
 }

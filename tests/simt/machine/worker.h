@@ -17,7 +17,7 @@
 
 namespace rondo::simt {
 
-inline constexpr int kMaxDevices = 18;
+inline constexpr int kMaxDevices = 20;
 
 class Worker {
  public:

@@ -199,13 +199,13 @@ TEST(GpuPlan, LLPushUsesEverybodysMemory) {
   P2pReach near(6);
   const ConnectionLayout all(shape, near);
   EXPECT_TRUE(all.uses(0, 3));
-  EXPECT_GT(all.bytes(0), all.barriers_at() + cuda::kLLPushStaging);
+  EXPECT_GT(all.bytes(0), all.barriers_at() + cuda::ll_push_staging(6));
   // If one pair cannot be mapped, no pair uses LL push.
   near.separate(1, 4);
   const ConnectionLayout some(shape, near);
   EXPECT_FALSE(some.ll_push());
   EXPECT_FALSE(some.uses(0, 3));
-  EXPECT_LT(some.bytes(0) + cuda::kLLPushStaging, all.bytes(0) + 1);
+  EXPECT_LT(some.bytes(0) + cuda::ll_push_staging(6), all.bytes(0) + 1);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/planner/device_work.h"
+#include "kernels/cuda/ll_push_args.h"
 #include "tests/unit/collectives/gpu/gpu_records.h"
 
 namespace rondo::gpu {
@@ -162,9 +163,40 @@ TEST(InternodePlan, OneCliqueRunsEveryProtocolAsOneHostDoes) {
   for (const std::uint64_t floats : {1000, 1 << 20})
     EXPECT_LT(gpu::predicted_ns(one.plan, call(Collective::kAllReduce, floats)),
               gpu::predicted_ns(none.plan, call(Collective::kAllReduce, floats)));
+  EXPECT_EQ(plan_of(one, 1000).strategy, Strategy::kLLPush);
+  EXPECT_EQ(plan_of(one, 200'000).strategy, Strategy::kShared);
+  EXPECT_EQ(plan_of(one, 64 << 20).strategy, Strategy::kConnected);
   const GpuPlan two = joined({0, 0, 1, 2}, {5, 5, 5, 6});
   EXPECT_FALSE(two.plan.joined) << "a ring passes the network";
   EXPECT_EQ(two.plan.protocols, bit_of(cuda::Protocol::kSimple));
+}
+
+// LL push and shared kernels of all ranks of an NVL72, but sums only of types with their own code.
+TEST(InternodePlan, OneCliqueSharesKernelsUpToARack) {
+  const auto rack = [](int ranks) {
+    std::vector<int> hosts;
+    for (int r = 0; r < ranks; ++r) hosts.push_back(r / 4);
+    return joined(hosts, std::vector<int>(static_cast<std::size_t>(ranks), 5));
+  };
+  const auto strategy = [](const GpuPlan& of, DataType type, std::uint64_t count) {
+    const auto plan =
+        plan_across_hosts(of.plan, 0, {count, Collective::kAllReduce, type, RedOp::kSum, 0, -1});
+    return plan ? plan->strategy : Strategy::kAlone;
+  };
+  for (const int ranks : {12, 72}) {
+    const GpuPlan all = rack(ranks);
+    EXPECT_EQ(strategy(all, DataType::kBfloat16, 4096), Strategy::kLLPush) << ranks;
+    EXPECT_NE(strategy(all, DataType::kInt32, 4096), Strategy::kLLPush) << ranks;
+    const ConnectionLayout layout(all.shape, all.near, HostsOfRanks{all.host_of, 0, all.clique_of},
+                                  all.orders);
+    EXPECT_GT(layout.peers_at(), 0u);
+    EXPECT_GT(layout.fabric_bytes(ranks - 1),
+              cuda::ll_push_staging(ranks) + 2 * ConnectionLayout::kSharedStaging);
+  }
+  EXPECT_EQ(strategy(rack(72), DataType::kInt32, 4096), Strategy::kConnected);
+  const GpuPlan more = rack(76);
+  EXPECT_FALSE(more.plan.may_ll_push || more.plan.shared_bytes > 0 || more.shape.shares_fabric);
+  EXPECT_EQ(strategy(more, DataType::kBfloat16, 4096), Strategy::kConnected);
 }
 
 // Each pair's slots of messages by NVLink are where all hosts find them, and before those of
@@ -205,6 +237,18 @@ TEST(InternodePlan, LayoutsOfACliquesHostsAgree) {
       layouts.emplace_back(found.shape, found.near,
                            HostsOfRanks{found.host_of, host, found.clique_of});
     int seen = 0;
+    const bool shares = found.shape.shares_fabric;
+    EXPECT_EQ(shares, found.plan.joined);
+    for (const ConnectionLayout& here : layouts)
+      for (int r = 0; r < 5 && shares; ++r) {
+        const ConnectionLayout& first = layouts.front();
+        EXPECT_EQ(here.fabric_bytes(r), first.fabric_bytes(r));
+        EXPECT_EQ(here.push_lines_at(r).block, ConnectionLayout::kFabric);
+        EXPECT_EQ(here.push_lines_at(r).offset, first.push_lines_at(r).offset);
+        EXPECT_EQ(here.arrivals_at(r).offset, first.arrivals_at(r).offset);
+        EXPECT_EQ(here.shared_at(r).offset, first.shared_at(r).offset);
+        EXPECT_LT(here.shared_at(r).offset, here.fabric_bytes(r));
+      }
     for (const ConnectionLayout& here : layouts)
       for (const ConnectionLayout::Edge& edge : here.edges()) {
         const int from = found.host_of[edge.from], to = found.host_of[edge.to];

@@ -102,6 +102,9 @@ TEST(ExplainCommand, ReportsThatATrayIsAHost) {
   expect_output(rondo("NCCL_MNNVL_ENABLE=1",
                       "explain all_reduce 16K --type bfloat16 --hosts 4 --topo gb200-nvl72"),
                 "oneshot; every rank writes its data into the memory of all others");
+  const std::string messages = "explain alltoall 64M --hosts 4 --topo gb200-nvl72";
+  expect_output(rondo("NCCL_MNNVL_ENABLE=1", messages), "slots of other hosts' GPUs by NVLink");
+  expect_output(rondo("", messages), "each rank's proxy sends slots between hosts");
   const ShellResult dgx = rondo("", call + "dgx-b200");
   EXPECT_EQ(dgx.text.find("tray"), std::string::npos) << dgx.text;
 }

@@ -126,9 +126,10 @@ std::vector<ExplainRow> explain_across_hosts(const InternodeQuestion& question,
     return rows;
   }
   rows.push_back({"runs", "as kernels",
-                  facts.joined && row_of(*plan).traits.runner == Runner::kEveryDevice
+                  !facts.joined ? "each rank's proxy sends slots between hosts"
+                  : row_of(*plan).traits.runner == Runner::kEveryDevice
                       ? "on memory that NVLink joins (NCCL_MNNVL_ENABLE)"
-                      : "each rank's proxy sends slots between hosts"});
+                      : "they write into slots of other hosts' GPUs by NVLink"});
   add_plan(device_strategies(), facts, record, *plan, &rows);
   rows.push_back(
       costs_row(facts, record, *plan, "RONDO_GPU_RELAY, collectives/planner/device_costs.h"));

@@ -104,8 +104,18 @@ def agreed(value):
     return yes.item()
 
 
-# gloo wakes waiting threads before it ends the event. A profile that ends first loses the event.
-SECONDS_AFTER = [0, 0.01, 0.03, 0.1, 0.3, 1, 3]
+# gloo wakes waiting threads before it ends the event. A profile that ends first loses the event,
+# and one that ends at the same time may fail in PyTorch itself.
+SECONDS_AFTER = [0.1, 0.3, 1, 3]
+
+
+def calls_of_gloo(call, seconds_after):
+    try:
+        return calls_in(recorded(call, seconds_after), "gloo")
+    except RuntimeError as error:
+        if "AppendOnlyList" not in str(error):
+            raise
+        return None
 
 
 @ranks(2)
@@ -119,7 +129,7 @@ def test_events_are_those_of_gloo(rank, size):
     for (name, on_gloo), (_, on_rondo) in zip(of_gloo, world, strict=True):
         ours = calls_in(recorded(on_rondo), "rondo")
         for seconds in SECONDS_AFTER:
-            theirs = calls_in(recorded(on_gloo, seconds), "gloo")
+            theirs = calls_of_gloo(on_gloo, seconds)
             if agreed(ours == theirs):
                 break
         assert ours and ours == theirs, name

@@ -30,13 +30,14 @@ using testing::HasSubstr;
 using trace::RankTrace;
 using trace::TracedCall;
 
-// Until all ranks but `late` wait for it.
-bool all_wait_for(int pid, int late) {
+// Until all ranks but `late` wait for it in this call; in earlier ones too they may have waited.
+bool all_wait_for(int pid, int late, std::uint64_t call) {
   const auto waits = [&] {
     const auto views = inspect_process(pid);
     return views.ok() && std::all_of(views->front().ranks.begin(), views->front().ranks.end(),
                                      [&](const RankView& rank) {
-                                       return rank.rank == late || rank.waits_for == late;
+                                       return rank.rank == late ||
+                                              (rank.call == call && rank.waits_for == late);
                                      });
   };
   return wait_until(waits);
@@ -62,7 +63,7 @@ TEST_P(BlackBoxOf, NamesTheLateRankAndThoseThatWaitedForIt) {
       seat.mark(1);
       seat.wait_flag(2);
     });
-    ASSERT_TRUE(all_wait_for(ranks.pid(0), 2));
+    ASSERT_TRUE(all_wait_for(ranks.pid(0), 2, 21));
     const std::string open = fmt::format(
         "call 21, AllReduce(count {}, int32, sum), has not ended: ranks 0, 1 in it; rank 2 not "
         "entered",
@@ -263,7 +264,7 @@ TEST(BlackBox, IsWrittenAtTheSignalAndAtTheEnd) {
                         if (seat.rank == 1) seat.wait_flag(1);
                         make_calls(seat, 1, 100);
                       });
-  ASSERT_TRUE(all_wait_for(ranks.pid(0), 1));
+  ASSERT_TRUE(all_wait_for(ranks.pid(0), 1, 6));
   ranks.send(0, SIGUSR2);
   std::vector<RankTrace> traces;
   const auto written = [&] {

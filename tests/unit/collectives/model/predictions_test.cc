@@ -72,7 +72,7 @@ TEST(Predictions, TraysThatNvLinkJoins) {
       if (way.chosen) return predict(cluster, record, way)->us;
     return 0.0;
   };
-  for (const int hosts : {2, 18}) {
+  for (const int hosts : {2, 5, 18}) {
     const auto joined = of("gb200-nvl72", hosts, true), apart = of("gb200-nvl72", hosts, false);
     ASSERT_TRUE(joined.ok() && joined->is_joined());
     const double n = joined->ranks();
@@ -81,6 +81,7 @@ TEST(Predictions, TraysThatNvLinkJoins) {
     EXPECT_GT(gbs, 600);
     EXPECT_LE(gbs, joined->channels().bound_gbs);
     EXPECT_LT(ns(*joined, small), ns(*apart, small));
+    if (hosts > 5) continue;  // all-to-all of 72 GPUs by a network takes a minute to simulate
     CallRecord messages = large;
     messages.collective = Collective::kAllToAll;
     messages.count = 1 << 20;

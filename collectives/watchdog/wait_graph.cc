@@ -12,9 +12,6 @@
 namespace rondo {
 namespace {
 
-// Cycles are checked only in waits at least this long.
-constexpr std::int64_t kCycleWait = 50'000'000;
-
 // True if no rank can complete the collective before all others entered it.
 bool needs_all(Collective which) {
   return which == Collective::kAllReduce || which == Collective::kAllGather ||
@@ -93,7 +90,7 @@ bool WaitGraph::check(std::int64_t waited_ns) {
 // rank that waits for a rank of another host must also know that nothing was in flight between them
 // during these waits.
 bool WaitGraph::check_cycle() {
-  std::vector<Member>& found = cycle_now_;  // allocates only in the first long wait
+  std::vector<Member>& found = cycle_now_;
   if (!follow_cycle(found)) {
     cycle_.clear();
     return false;

@@ -5,7 +5,8 @@
 // It finds waits that can never end (ranks that wait for each other in a cycle, in different calls;
 // a rank that waits for this one but is outside this rank's collective). It also finds the rank at
 // the end of a chain of waits, and describes all ranks. Guarantees: no rank that can still continue
-// is reported as stuck. Cost: a few loads per rank, only in long waits.
+// is reported as stuck. Cost: a few loads per rank, only in waits of at least kCycleWait. The first
+// such waits allocate memory.
 #pragma once
 
 #include <optional>
@@ -20,6 +21,8 @@ namespace rondo {
 
 class WaitGraph : RankPart {
  public:
+  static constexpr std::int64_t kCycleWait = 50'000'000;  // ns
+
   WaitGraph(RankContext& context, const StatusExchange& statuses)
       : RankPart(context), statuses_(statuses) {}
 

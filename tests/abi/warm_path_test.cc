@@ -13,15 +13,23 @@
 namespace rondo::test {
 namespace {
 
-// Two ranks, as threads, make the calls: first unwatched as a warm-up, then counted.
+// Two ranks, as threads, make the calls: first unwatched as a warm-up, then counted in all rounds
+// that do not wait for long.
 void expect_no_allocation(const std::function<void(ncclComm_t, int rank)>& calls) {
   if (!kWatched) GTEST_SKIP() << "the sanitizer has an allocator of its own";
+  int counted[2] = {0, 0};
   with_ranks(2, [&](ncclComm_t comm, int rank) {
     for (int i = 0; i < 20; ++i) calls(comm, rank);
-    const AllocationCount allocations;
-    for (int i = 0; i < 100; ++i) calls(comm, rank);
-    EXPECT_EQ(allocations.so_far(), 0U) << "in 100 rounds of rank " << rank;
+    for (int i = 0; i < 100; ++i) {
+      const AllocationCount allocations;
+      calls(comm, rank);
+      const std::size_t allocated = allocations.so_far();
+      if (allocations.may_wait()) continue;
+      ++counted[rank];
+      EXPECT_EQ(allocated, 0U) << "in round " << i << " of rank " << rank;
+    }
   });
+  if (counted[0] == 0 || counted[1] == 0) GTEST_SKIP() << "too busy: every round waited for long";
 }
 
 TEST(ApiWarmPath, GroupsOfCollectivesAllocateNothing) {

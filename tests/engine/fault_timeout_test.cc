@@ -10,6 +10,7 @@
 
 #include "base/seconds.h"
 #include "tests/support/engine_rank.h"
+#include "tests/support/enough_time.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/waits.h"
@@ -99,11 +100,10 @@ TEST(AbsentRank, IsReportedNotToHaveEntered) {
   EXPECT_EQ(comms[2]->fault()->culprit, 2);
 }
 
-// Only time in which the waiter itself runs counts: stopping a job with Ctrl-Z or a debugger is no
-// fault. Rank 0 may wait for 1.5 s more when it is stopped, and stands for longer.
-TEST(StoppedWaiter, DoesNotTimeOutForTheTimeInWhichItStood) {
-  constexpr double kMore = 1.5;
-  RankProcesses ranks(2, short_timeouts(), [](EngineRank& seat) {
+// Rank 0 may wait for this much more when it is stopped, and stands for longer. Returns its error.
+std::string stop_the_waiter(std::chrono::milliseconds time) {
+  const double more = std::chrono::duration<double>(time).count();
+  RankProcesses ranks(2, short_timeouts(), [&](EngineRank& seat) {
     SampleCall sample(Collective::kAllReduce, 100, 2);
     if (seat.rank == 1) {
       seat.expect(seat.wait_flag(2), "no flag");
@@ -112,23 +112,30 @@ TEST(StoppedWaiter, DoesNotTimeOutForTheTimeInWhichItStood) {
     const std::int64_t entered = now_ns();
     std::thread deadline([&] {
       if (!seat.wait_flag(1)) return;
-      seat.comm->set_timeout(static_cast<double>(now_ns() - entered) * 1e-9 + kMore);
+      seat.comm->set_timeout(static_cast<double>(now_ns() - entered) * 1e-9 + more);
       seat.mark(1);
     });
     seat.report(seat.comm->run({&sample.call, 1}));
     deadline.join();
   });
-  ASSERT_TRUE(all_wait({ranks.pid(0)}, 1));
+  EXPECT_TRUE(all_wait({ranks.pid(0)}, 1));
   ranks.board().flag.store(1);
-  ASSERT_TRUE(ranks.wait_stage(1, {1}));
+  if (!ranks.wait_stage(1, {1})) return "";
   ranks.send(0, SIGSTOP);
   ranks.board().flag.store(2);
-  ASSERT_TRUE(ranks.wait_reports({0}));  // it needs no more of rank 0, whose part is there
-  nap(kMore + 0.5);
+  if (!ranks.wait_reports({0})) return "";  // it needs no more of rank 0, whose part is there
+  nap(more + 0.5);
   ranks.send(0, SIGCONT);
-  ASSERT_TRUE(ranks.wait_reports());
-  for (int r : {0, 1}) EXPECT_EQ(ranks.status(r), StatusCode::kSuccess) << ranks.text(r);
+  if (!ranks.wait_reports()) return "";
   ranks.check_expectations();
+  if (ranks.status(0) == StatusCode::kSuccess && ranks.status(1) == StatusCode::kSuccess) return "";
+  return ranks.text(0) + '\n' + ranks.text(1);
+}
+
+// Only time in which the waiter itself runs counts: stopping a job with Ctrl-Z or a debugger is no
+// fault. On a busy machine it may reach its deadline before it is stopped.
+TEST(StoppedWaiter, DoesNotTimeOutForTheTimeInWhichItStood) {
+  with_enough_time(std::chrono::milliseconds(1500), stop_the_waiter);
 }
 
 // The receiver of messages at intervals; returns the longest interval, as the sender saw it.
@@ -150,7 +157,8 @@ double receive_at_intervals(double interval, double limit, Status* received) {
     for (const Call& call : calls) {
       nap(interval);
       const Status done = comm.run({&call, 1});
-      longest = std::max(longest, static_cast<double>(now_ns() - std::exchange(sent, now_ns())));
+      const std::int64_t now = now_ns();
+      longest = std::max(longest, static_cast<double>(now - std::exchange(sent, now)));
       if (!done.ok()) return;
     }
   });

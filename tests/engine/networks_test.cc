@@ -123,11 +123,13 @@ TEST_F(Networks, APeerThatIsKilledIsNamedWhateverCarriesTheData) {
     }
     seat.report(seat.comm->fault() ? Status(Error{seat.comm->fault()->status, wrong})
                                    : ok_status());
+    seat.wait_flag(1);  // else a rank that is late may name the first survivor that has ended
   };
   RankProcesses ranks(4, on(kTwoHosts), body);
   ASSERT_TRUE(ranks.wait_stage(20));
   ranks.send(3, SIGKILL);
   ASSERT_TRUE(ranks.wait_reports({3}));
+  ranks.board().flag.store(1);
   for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError);
     EXPECT_EQ(ranks.culprit(r), 3);

@@ -13,6 +13,7 @@
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/seed.h"
+#include "tests/support/waits.h"
 
 namespace rondo::test {
 namespace {
@@ -219,13 +220,17 @@ TEST_P(HostFault, AKilledRankIsNamedOnBothHosts) {
     for (int i = 0;; ++i) {
       SampleCall sample(GetParam().collective, 50'000, seat.size, 2);
       const Status done = seat.comm->run({&sample.call, 1});
-      if (!done.ok()) return seat.report(done);
       if (i == 3) seat.mark(1);
+      if (done.ok()) continue;
+      seat.report(done);
+      // Else a rank that is late may name the first survivor that has ended.
+      return (void)seat.wait_flag(1);
     }
   });
   ASSERT_TRUE(ranks.wait_stage(1));
   ranks.send(victim, SIGKILL);
   ASSERT_TRUE(ranks.wait_reports({victim}));
+  ranks.board().flag.store(1);
   for (int r = 0; r < 5; ++r) {
     if (r == victim) continue;
     EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);
@@ -285,7 +290,7 @@ TEST(HostFaults, AnAbortReachesTheOtherHost) {
   const Place place{"", {"a", "b", "b"}};
   RankProcesses ranks(3, on(place), [](EngineRank& seat) {
     if (seat.rank == 2) {
-      nap(0.2);
+      seat.expect(seat.wait_flag(1), "no flag");
       seat.comm->abort();
       seat.report(fail(StatusCode::kInvalidUsage, "own abort"));
       return;
@@ -293,6 +298,9 @@ TEST(HostFaults, AnAbortReachesTheOtherHost) {
     SampleCall sample(Collective::kAllReduce, 5000, seat.size);
     seat.report(seat.comm->run({&sample.call, 1}));
   });
+  // A rank outside of a call does not hear other hosts.
+  ASSERT_TRUE(all_wait({ranks.pid(0), ranks.pid(1)}, 2));
+  ranks.board().flag.store(1);
   ASSERT_TRUE(ranks.wait_reports());
   for (int r : {0, 1}) {
     EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);

@@ -30,6 +30,22 @@ std::uint32_t in_units(std::uint64_t ticks) {
       std::min<std::uint64_t>(ticks >> 10, std::numeric_limits<std::uint32_t>::max()));
 }
 
+// The wall clock at a moment of CLOCK_MONOTONIC: by the closest of a few pairs of readings, because
+// a busy machine may stop the thread between two.
+std::int64_t wall_time_at(std::int64_t monotonic_ns) {
+  std::int64_t ahead = 0, width = std::numeric_limits<std::int64_t>::max();
+  for (int i = 0; i < 5; ++i) {
+    timespec wall{};
+    const std::int64_t before = now_ns();
+    clock_gettime(CLOCK_REALTIME, &wall);
+    const std::int64_t taken = now_ns() - before;
+    if (taken >= width) continue;
+    width = taken;
+    ahead = wall.tv_sec * 1'000'000'000LL + wall.tv_nsec - before - taken / 2;
+  }
+  return monotonic_ns + ahead;
+}
+
 void add(std::uint64_t& word, std::uint64_t amount) {
   HostAtomics::store_relaxed(word, HostAtomics::load_relaxed(word) + amount);
 }
@@ -43,12 +59,10 @@ bool CallRecorder::start() {
     return false;
   }
   const TickReading now = read_ticks();
-  timespec wall{};
-  clock_gettime(CLOCK_REALTIME, &wall);
   TraceOrigin& origin = ring->origin;
   origin.ticks = now.ticks;
   origin.monotonic_ns = now.monotonic_ns;
-  origin.wall_ns = wall.tv_sec * 1'000'000'000LL + wall.tv_nsec;
+  origin.wall_ns = wall_time_at(now.monotonic_ns);
   origin.offset_ns = setup_.origin.offset_ns;
   origin.offset_error_ns = setup_.origin.offset_error_ns;
   HostAtomics::store_release(origin.communicator, setup_.origin.communicator);

@@ -72,9 +72,10 @@ Gather::Query mask_query(Gather::Scope scope, const Conversation& conversation, 
   return {scope, conversation.timeout_seconds, "MASK", fmt::format(" {}", mask)};
 }
 
-// OK, if every process of the job has answered.
+// OK, if every process of the job has answered. One of this host that does not answer is silent
+// although its ranks are read from shared memory.
 std::string unreached_text(const JobView& view) {
-  std::set<std::string> missing;
+  std::set<std::string> missing(view.silent.begin(), view.silent.end());
   for (const CommunicatorView& communicator : view.communicators)
     for (const RankView& rank : communicator.ranks)
       if (rank.state == "silent" || rank.state == "stopped")

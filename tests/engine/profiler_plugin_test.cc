@@ -236,7 +236,7 @@ TEST(ProfilerPlugins, GetWhatAClientAsksForFromThenOn) {
     int data = 1;
     NCCL_OK(ncclAllReduce(&data, &data, 1, ncclInt32, ncclMax, seat.comm, nullptr));
     if (seat.rank == 0) {
-      const auto answer_to = [](const char* line) {
+      const auto answer_to = [](const std::string& line) {
         std::vector<status::Question> questions;
         const auto folder = status::UserFolder::find(geteuid());
         for (const auto& name : folder->sockets())
@@ -247,8 +247,15 @@ TEST(ProfilerPlugins, GetWhatAClientAsksForFromThenOn) {
         return questions.at(0).answer().ok() ? *questions[0].answer()
                                              : questions[0].answer().error().text;
       };
-      seat.expect(answer_to("CONTROL PROFILER_MASK p2p,coll") == "OK\n", "names of events");
-      seat.expect(answer_to("CONTROL PROFILER_MASK none") == "OK\n", "no event");
+      // Until the other process answers, too, which it does late on a busy machine.
+      for (const char* mask : {"p2p,coll", "none"}) {
+        std::string answer;
+        const auto is_set = [&] {
+          answer = answer_to(fmt::format("CONTROL PROFILER_MASK {}", mask));
+          return answer == "OK\n";
+        };
+        seat.expect(wait_until(is_set), mask + (": " + answer));
+      }
     }
     NCCL_OK(ncclAllReduce(&data, &data, 1, ncclInt32, ncclMax, seat.comm, nullptr));
     NCCL_OK(ncclAllReduce(&data, &data, 1, ncclInt32, ncclMax, seat.comm, nullptr));

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/poll_until.h"
 #include "base/printable.h"
+#include "collectives/faults/standstill.h"
 
 namespace rondo {
 
@@ -118,11 +119,24 @@ Status FaultState::why_it_ended() {
   return adopted();
 }
 
-// A peer that withdrew from the call may still be writing its fault: wait briefly for it.
+// A peer that withdrew from the call may still be writing its fault: wait briefly for it, and
+// longer for a peer that runs, because a busy machine may not have run its other thread yet.
 Status FaultState::adopted() {
-  constexpr double kSeconds = 1;
-  if (poll_until([this] { return is_raised() || adopt_from_peers(); }, seconds_from_now(kSeconds)))
-    return error();
+  constexpr double kSeconds = 1, kMaxSeconds = 60;
+  constexpr std::chrono::milliseconds kNap{10};
+  const auto is_here = [this] { return is_raised() || adopt_from_peers(); };
+  // Another thread of a running peer reports the fault elsewhere before it publishes it.
+  const auto is_coming = [this] {
+    for (int r = 0; r < host_.size; ++r)
+      if (r != host_.rank && HostAtomics::load_acquire(*host_.peers[r].faulted) != 0 &&
+          HostAtomics::load_acquire(host_.peers[r].fault->state) == 0 &&
+          condition_of(members_, host_, r) == RankReport::kRunning)
+        return true;
+    return false;
+  };
+  if (poll_until(is_here, seconds_from_now(kSeconds))) return error();
+  (void)poll_until([&] { return is_here() || !is_coming(); }, seconds_from_now(kMaxSeconds), kNap);
+  if (is_here()) return error();
   return fail(StatusCode::kInternalError, "rank {} left {} without a fault", members_.rank,
               call_.text());
 }

@@ -50,7 +50,7 @@ Census Census::now() {
 
 std::string Census::growth_since(const Census& before) {
   // A rendezvous with missing ranks stays open for latecomers, for RONDO_INIT_TIMEOUT.
-  constexpr int kTurns = 1000;
+  constexpr int kTurns = 12'000;  // two minutes, if something stays
   std::string growth;
   for (int turn = 0; turn < kTurns; ++turn) {
     growth.clear();

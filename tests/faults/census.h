@@ -9,8 +9,8 @@ namespace rondo::test {
 
 struct Census {
   static Census now();
-  // Waits briefly until the process holds the same as in `before`, because threads end and sockets
-  // close by themselves. Returns what it holds beyond that; empty: nothing.
+  // Waits until the process holds the same as in `before`, because threads end and sockets close by
+  // themselves. Returns what it holds beyond that; empty: nothing.
   static std::string growth_since(const Census& before);
 
   std::vector<std::string> descriptors;  // kind of each, sorted

@@ -7,7 +7,8 @@
 namespace rondo::test {
 namespace {
 
-constexpr double kPatience = 8;  // seconds to wait for a message whose sender may have failed
+// Seconds to wait for a message: with a fault, its sender may have failed; else it comes.
+constexpr double kPatience = 120, kPatienceWithFault = 8;
 
 }  // namespace
 
@@ -28,6 +29,8 @@ void OnThreads::go() {
   leave_.store(true);
   for (std::thread& thread : threads_) thread.join();
 }
+
+double Rank::patience() const { return has_fault ? kPatienceWithFault : kPatience; }
 
 bool Rank::run(Stage stage, Meeting& meeting) {
   switch (stage) {
@@ -115,7 +118,7 @@ bool Rank::stream() {
               succeeded(rondoStreamRecord(stream, &recorded), "rondoStreamRecord");
   if (recorded != nullptr) {
     requests_.push_back(recorded);
-    done = done && succeeded(rondoRequestWait(recorded, kPatience), "rondoRequestWait");
+    done = done && succeeded(rondoRequestWait(recorded, patience()), "rondoRequestWait");
   }
   done = succeeded(rondoStreamSynchronize(stream), "rondoStreamSynchronize") && done;
   return succeeded(rondoStreamDestroy(stream), "rondoStreamDestroy") && done;
@@ -136,7 +139,7 @@ bool Rank::message() {
     if (request != nullptr) requests_.push_back(request);
     if (!done) return false;
     for (rondoRequest_t each : requests_)
-      done = done && succeeded(rondoRequestWait(each, kPatience), "rondoRequestWait");
+      done = done && succeeded(rondoRequestWait(each, patience()), "rondoRequestWait");
   }
   return done;
 }

@@ -29,9 +29,11 @@ class Rank {
   // Finishes the rest of the round.
   void finish();
 
-  std::string error;  // of the round: the call that failed, and the last error
+  std::string error;       // of the round: the call that failed, and the last error
+  bool has_fault = false;  // the round
 
  private:
+  double patience() const;
   bool init(Meeting& meeting);
   bool call(ncclComm_t comm);
   bool stream();

@@ -22,7 +22,7 @@
 namespace rondo::test {
 namespace {
 
-constexpr double kSeconds = 60;
+constexpr double kSeconds = 600;      // of a job that hangs
 constexpr std::uint64_t kShort = 2;   // N of each kind, in a short sweep
 constexpr std::size_t kTogether = 6;  // concurrent jobs; they mostly wait
 

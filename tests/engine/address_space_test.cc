@@ -184,15 +184,16 @@ TEST(Children, CostNoDescriptorsOnceThereAreMany) {
       if (i == children / 2) open = descriptors(), mapped = mappings();
     }
     const int more = children - children / 2 - 1;
-    for (int turn = 0; turn < 2000 && descriptors() > open; ++turn) nap(0.005);  // the last child's
-    seat.expect(descriptors() <= open,
-                fmt::format("{} descriptors, {} of half as many", descriptors(), open));
+    // Those of the last child are closed by other threads.
+    const bool few = wait_until([&] { return descriptors() <= open; });
+    seat.expect(few, fmt::format("{} descriptors, {} of half as many", descriptors(), open));
     seat.expect(mappings() <= mapped + 2 * more,
                 fmt::format("{} mappings, {} of half as many", mappings(), mapped));
     SampleCall sample(Collective::kAllReduce, 100, 2);
     seat.expect(made.back()->run({&sample.call, 1}).ok(), "a call of the last child");
     made.clear();
-    seat.expect(descriptors() < open, fmt::format("{} descriptors in the end", descriptors()));
+    const bool fewer = wait_until([&] { return descriptors() < open; });
+    seat.expect(fewer, fmt::format("{} descriptors in the end", descriptors()));
   });
   ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();

@@ -7,10 +7,12 @@
 #include <future>
 #include <random>
 
+#include "collectives/status/ask.h"
 #include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
 #include "tests/support/seed.h"
+#include "tests/support/status_job.h"
 
 namespace rondo::test {
 namespace {
@@ -242,8 +244,20 @@ TEST(Shrink, NeedsNoAgreementOnWhatWasCalledBefore) {
   });
 }
 
-// The ranks are joining, and the third never arrives.
+// True once the rank of this process knows that the rendezvous has admitted it.
+bool has_joined(int rank) {
+  const auto view = ask_process(getpid(), false);
+  if (!view.ok()) return false;
+  for (const CommunicatorView& communicator : view->communicators)
+    for (const RankView& one : communicator.ranks)
+      if (one.rank == rank && one.doing.starts_with("has joined")) return true;
+  return false;
+}
+
+// The ranks are joining, and the third never arrives. An abort before its rank has reached the
+// rendezvous reaches nobody.
 TEST(Abort, DuringInitEndsItAndIsReportedToTheOthers) {
+  const StatusJob status;
   auto id = bootstrap::make_unique_id();
   ASSERT_TRUE(id.ok());
   std::atomic<bool> abort_now{false};
@@ -258,7 +272,7 @@ TEST(Abort, DuringInitEndsItAndIsReportedToTheOthers) {
       if (r == 0) request.aborted = [&] { return abort_now.load(); };
       return Communicator::create(request);
     });
-  nap(0.1);
+  EXPECT_TRUE(wait_until([] { return has_joined(0); }));
   abort_now.store(true);
   for (auto& one : made) ASSERT_EQ(one.wait_for(kPatience), std::future_status::ready);
   const auto own = made[0].get(), peer = made[1].get();

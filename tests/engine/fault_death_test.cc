@@ -242,10 +242,10 @@ TEST(KilledRankInInit, IdMakerGoneBeforeItJoinsEndsTheOthersInit) {
   options.create = false;
   RankProcesses ranks(3, options, [](EngineRank& seat) {
     if (seat.rank == 0) {
-      nap(0.2);  // the others are at the rendezvous by now
+      nap(0.2);  // as a rule, the others are at the rendezvous by now
       raise(SIGKILL);
     }
-    create_and_call(seat, 4);
+    create_and_call(seat, 120);
   });
   ASSERT_TRUE(ranks.wait_reports({0}));
   for (int r : {1, 2}) EXPECT_EQ(ranks.status(r), StatusCode::kRemoteError) << ranks.text(r);

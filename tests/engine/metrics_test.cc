@@ -53,14 +53,21 @@ Fd connected_to(int port) {
   return socket;
 }
 
-std::string scraped(int port) {
+std::string scraped_once(int port) {
   const Fd socket = connected_to(port);
   const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  if (!socket || write(socket.get(), request.data(), request.size()) < 0) return "";
+  if (!socket || send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) return "";
   std::string text;
   char buffer[4096];
   for (ssize_t got; (got = read(socket.get(), buffer, sizeof(buffer))) > 0;)
     text.append(buffer, static_cast<std::size_t>(got));
+  return text;
+}
+
+// The server drops a client that asks too late, as this one may on a busy machine.
+std::string scraped(int port) {
+  std::string text;
+  wait_until([&] { return !(text = scraped_once(port)).empty(); });
   return text;
 }
 

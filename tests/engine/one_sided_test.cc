@@ -204,7 +204,8 @@ TEST(OneSided, AWaitForADeadRankNamesIt) {
 }
 
 TEST(OneSided, AWaitWithoutASignalEndsAtItsDeadline) {
-  const Communicators comms = make_communicators(2, short_timeouts(0.3));
+  const Communicators comms = make_communicators(2);
+  comms[0]->set_timeout(0.3);
   const Status done = run(*comms[0], wait_for(1, 2));
   EXPECT_EQ(done.code(), StatusCode::kTimeout);
   EXPECT_NE(done.error().text.find("WaitSignal(count 2"), std::string::npos) << done.error().text;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ inline std::string in_child(const std::function<std::string()>& body) {
   if (pipe2(ends, O_CLOEXEC) != 0) return "no pipe";
   const pid_t child = fork();
   if (child == 0) {
+    signal(SIGALRM, SIG_DFL);  // an earlier test may have left a handler
     alarm(300);
     const std::string text = body();
     const bool written =

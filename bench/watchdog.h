@@ -39,11 +39,12 @@ class Watchdog {
     until_.reset();
     changed_.notify_all();
   }
-  // Waits for it, at most this long and only while it is armed.
+  // Waits for it only while it is armed, and at most this long if its time is not over by then.
   bool fires_within(double seconds) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::duration<double>(seconds),
-                      [this] { return fired_ || !until_; });
+    const auto is_over = [this] { return fired_ || !until_; };
+    changed_.wait_for(lock, std::chrono::duration<double>(seconds), is_over);
+    if (until_ && Clock::now() >= *until_) changed_.wait(lock, is_over);
     return fired_;
   }
 

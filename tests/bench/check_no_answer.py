@@ -34,7 +34,11 @@ def main():
         raise SystemExit("the hanging contestant was not noticed")
     except groups.NoAnswer as failure:
         assert str(failure).startswith("sleeper on 2 ranks: no answer in 1 s."), failure
-    pids = group.pids()
+    for _ in range(3000):  # the shell and its sleep
+        pids = group.pids()
+        if len(pids) >= 2:
+            break
+        time.sleep(0.1)
     assert len(pids) >= 2, pids
     group.close(hangs=True)
     for _ in range(3000):

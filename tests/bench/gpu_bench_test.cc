@@ -3,7 +3,6 @@
 // roofline's arithmetic, and a result check that reads the device's memory.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -25,7 +24,7 @@ struct Ended {
 };
 
 Ended bench(const std::string& words) {
-  ShellResult shell_result = shell(std::string("timeout 200 " RONDO_PROGRAM " bench ") + words);
+  ShellResult shell_result = shell(std::string("timeout 500 " RONDO_PROGRAM " bench ") + words);
   return {shell_result.status, std::move(shell_result.text)};
 }
 
@@ -101,12 +100,12 @@ TEST_F(GpuBench, WhatCannotBeIsRefusedInASentence) {
 // Two ranks on one device read and write 2 x 2 x S bytes. The roofline is that divided by the
 // bandwidth of copies.
 TEST_F(GpuBench, RooflineIsBytesOverTheBandwidthOfCopies) {
-  const std::string file = testing::TempDir() + "gpu_bench_roofline.json";
+  const test::TemporaryFolder folder;
+  const std::string file = folder.path() + "/run.json";
   const Ended ended =
       bench("all_reduce -g 1 --ranks-per-gpu 2 -b 1M -e 1M -n 2 -w 1 -a 3 --json " + file);
   ASSERT_EQ(ended.status, kOk) << ended.output;
   const auto json = nlohmann::json::parse(std::ifstream(file));
-  std::remove(file.c_str());
   const double copies = json.at("config").at("devices").at(0).at("copy_gbs").get<double>();
   ASSERT_GT(copies, 0);
   const auto& side = json.at("results").at(0).at("out_of_place");
@@ -117,12 +116,12 @@ TEST_F(GpuBench, RooflineIsBytesOverTheBandwidthOfCopies) {
 
 TEST_F(GpuBench, RanksOnSeveralDevicesAreMeasuredBesideTheLinkToo) {
   if (gpu_devices() < 2) GTEST_SKIP() << "there is one device";
-  const std::string file = testing::TempDir() + "gpu_bench_links.json";
+  const test::TemporaryFolder folder;
+  const std::string file = folder.path() + "/run.json";
   const Ended ended = bench("sendrecv -g 2 -b 1M -e 1M -n 2 -w 1 --json " + file);
   ASSERT_EQ(ended.status, kOk) << ended.output;
   EXPECT_NE(ended.output.find(", to another device "), std::string::npos) << ended.output;
   const auto json = nlohmann::json::parse(std::ifstream(file));
-  std::remove(file.c_str());
   for (const auto& device : json.at("config").at("devices"))
     EXPECT_GT(device.at("link_gbs").get<double>(), 0) << device;
   const auto& side = json.at("results").at(0).at("out_of_place");

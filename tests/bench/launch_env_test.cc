@@ -172,7 +172,7 @@ void broadcast(int ranks, const Variables& more, const std::string& local_size) 
       for (int round = 0; round < 3 && !wrong; ++round) {
         char bytes[128];
         memset(bytes, rank == 0 ? 'a' + round : 0, sizeof bytes);
-        wrong = rondo_launch_broadcast(&me, bytes, sizeof bytes, 20) != 0 ||
+        wrong = rondo_launch_broadcast(&me, bytes, sizeof bytes, 300) != 0 ||
                 bytes[0] != 'a' + round || bytes[127] != 'a' + round;
       }
       _exit(wrong);
@@ -214,8 +214,8 @@ TEST_F(LaunchEnv, RefusesWhatIsNoLaunch) {
   EXPECT_EQ(rondoLaunchMeet(&launch, 2, 2, 2, 1, 1.0), ncclInvalidArgument);
   EXPECT_EQ(rondoLaunchMeet(&launch, 0, 1, 1, 1, 0.0), ncclInvalidArgument);
   EXPECT_EQ(rondoLaunchExchange(launch, nullptr, 0, &all, &size, 1.0), ncclInvalidArgument);
-  ASSERT_EQ(rondoLaunchMeet(&launch, 0, 1, 1, 1, 1.0), ncclSuccess) << ncclGetLastError(nullptr);
-  EXPECT_EQ(rondoLaunchExchange(launch, "four", 4, &all, &size, 1.0), ncclSuccess);
+  ASSERT_EQ(rondoLaunchMeet(&launch, 0, 1, 1, 1, 300.0), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_EQ(rondoLaunchExchange(launch, "four", 4, &all, &size, 300.0), ncclSuccess);
   EXPECT_EQ(std::string(static_cast<const char*>(all), size), "four");
   EXPECT_EQ(rondoLaunchLeave(launch), ncclSuccess);
   EXPECT_EQ(rondoLaunchLeave(launch), ncclInvalidArgument);

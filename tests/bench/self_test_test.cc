@@ -169,11 +169,16 @@ TEST(SelfTestRounds, RepeatUntilTheTimeIsOverAndALaterOneFindsAFlippedBit) {
   EXPECT_EQ(one->rounds, 1);
   EXPECT_TRUE(one->wrong.empty());
 
-  const double seconds = 2;
-  const auto many = gather_alone(seconds, 2 * once, &repeated);  // the last call of round 2
+  double seconds = 2;
+  const int last_of_round_2 = 2 * once;
+  auto many = gather_alone(seconds, last_of_round_2, &repeated);
+  while (many.ok() && many->rounds < 2 && seconds < 100) {  // round 1 took all the time
+    seconds *= 4, repeated = 0;
+    many = gather_alone(seconds, last_of_round_2, &repeated);
+  }
   ASSERT_TRUE(many.ok()) << many.error().text;
   EXPECT_GE(many->seconds, seconds);
-  EXPECT_GE(many->rounds, 2);
+  ASSERT_GE(many->rounds, 2);
   EXPECT_EQ(repeated, many->rounds * once) << "each round makes the same calls";
   EXPECT_TRUE(many->errors.empty());
   EXPECT_EQ(many->ways.at(0).calls, one->ways.at(0).calls * static_cast<unsigned>(many->rounds));
@@ -249,12 +254,17 @@ std::string with_plugin(const std::string& behaviour) {
                      RONDO_TEST_PLUGIN_FILE, behaviour);
 }
 
+// On a busy machine the other links are slower, too: then those of rank 3 get half as much.
 TEST(SelfTestProgram, NamesTheRankWhoseLinksHaveATenthOfTheirRate) {
-  const auto json = self_test(with_plugin("pace=30"));
-  EXPECT_NE(finding_of(json, "links of rank 3", "problem")
-                .find("all 3 links of rank 3 (host host3) to other hosts are slow"),
-            std::string::npos)
-      << json.dump(1);
+  nlohmann::json json;
+  bool is_named = false;
+  for (const char* pace : {"pace=30", "pace=15"}) {
+    json = self_test(with_plugin(pace));
+    is_named = finding_of(json, "links of rank 3", "problem")
+                   .starts_with("all 3 links of rank 3 (host host3) to other hosts are slow");
+    if (is_named) break;
+  }
+  EXPECT_TRUE(is_named) << json.dump(1);
   EXPECT_NE(finding_of(json, "data", "ok"), "");
 }
 

@@ -2,11 +2,11 @@
 // rondo simulate on the command line.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "tests/bench/shell.h"
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
@@ -26,7 +26,8 @@ TEST(SimulateCommand, RepeatsItself) {
 }
 
 TEST(SimulateCommand, WritesRowsForPrograms) {
-  const std::string path = ::testing::TempDir() + "/simulated.csv";
+  const rondo::test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/simulated.csv";
   const auto result = simulate("broadcast --topo hgx-a100-4 -b 1M -e 2M --csv " + path);
   EXPECT_EQ(result.status, 0) << result.text;
   std::ifstream file(path);
@@ -34,7 +35,6 @@ TEST(SimulateCommand, WritesRowsForPrograms) {
   int rows = 0;
   while (std::getline(file, line)) ++rows;
   EXPECT_EQ(rows, 3);  // two sizes and the header row
-  std::filesystem::remove(path);
 }
 
 TEST(SimulateCommand, PredictsMessagesWithinAHostAndBetweenHosts) {
@@ -87,7 +87,8 @@ TEST(SimulateCommand, SimulatesRanksInHostMemoryThatShareCores) {
 }
 
 TEST(SimulateCommand, WritesRowsOfRanksInHostMemory) {
-  const std::string path = ::testing::TempDir() + "/simulated_host.csv";
+  const rondo::test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/simulated_host.csv";
   const auto result = simulate("reduce --ranks 4 --cores 4 -b 1K -e 1K --algo all --csv " + path);
   EXPECT_EQ(result.status, 0) << result.text;
   std::ifstream file(path);
@@ -96,7 +97,6 @@ TEST(SimulateCommand, WritesRowsOfRanksInHostMemory) {
   std::getline(file, row);
   EXPECT_EQ(row.find("reduce,1024,256,float,sum,oneshot,staged,0,"), 0U) << row;
   EXPECT_NE(row.find(",1,simulated,,"), std::string::npos) << row;
-  std::filesystem::remove(path);
 }
 
 TEST(SimulateCommand, PrintsJsonInPlaceOfTheTable) {

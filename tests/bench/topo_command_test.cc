@@ -131,13 +131,13 @@ TEST(TopoCommand, WaitsForNoFifoThatAVariableNames) {
   const std::string fifo = folder.path() + "/fifo";
   ASSERT_EQ(shell("mkfifo " + fifo).status, 0);
   const std::string words = " --topo-file " + fifo;
-  EXPECT_NE(shell("timeout 100 " RONDO_PROGRAM " topo" + words).text.find("it is a FIFO"),
+  EXPECT_NE(shell("timeout 300 " RONDO_PROGRAM " topo" + words).text.find("it is a FIFO"),
             std::string::npos);
-  const ShellResult xml = shell("RONDO_TOPO_XML=" + fifo + " timeout 100 " RONDO_PROGRAM " topo");
+  const ShellResult xml = shell("RONDO_TOPO_XML=" + fifo + " timeout 300 " RONDO_PROGRAM " topo");
   EXPECT_NE(xml.text.find("it is a FIFO"), std::string::npos) << xml.text;
   for (const std::string& file : {fifo, std::string("/dev/zero")}) {
     const ShellResult conf =
-        shell("NCCL_CONF_FILE=" + file + " timeout 100 " RONDO_PROGRAM " doctor");
+        shell("NCCL_CONF_FILE=" + file + " timeout 300 " RONDO_PROGRAM " doctor");
     EXPECT_NE(conf.status, 124);
     EXPECT_NE(conf.text.find("cannot read the configuration file '" + file + "': it is a "),
               std::string::npos)

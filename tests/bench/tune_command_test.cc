@@ -31,7 +31,7 @@ TEST(TuneCommand, WritesAFileThatExplainReads) {
 TEST(TuneCommand, MeasuresTheNetworkWithAPeer) {
   const rondo::test::TemporaryFolder folder;
   const std::string port = std::to_string(rondo::test::reserved_port());
-  const std::string tune = " timeout 280 " RONDO_PROGRAM " tune --min-time 0.001 --force ";
+  const std::string tune = " timeout 500 " RONDO_PROGRAM " tune --min-time 0.001 --force ";
   const ShellResult output = shell(
       "cd " + folder.path() + "; export RONDO_SECRET=a-secret-of-two-machines; NCCL_HOSTID=one" +
       tune + "--only all_gather --max 64K --table --listen " + port +
@@ -48,7 +48,7 @@ TEST(TuneCommand, MeasuresTheNetworkWithAPeer) {
 
 TEST(TuneCommand, MeasuresWithNoPeerThatLacksTheSecretOrIsThisMachine) {
   const std::string port = std::to_string(rondo::test::reserved_port());
-  const std::string tune = "timeout 280 " RONDO_PROGRAM " tune --min-time 0.001 ";
+  const std::string tune = "timeout 500 " RONDO_PROGRAM " tune --min-time 0.001 ";
   const ShellResult without = shell("env -u RONDO_SECRET " + tune + "--peer 127.0.0.1:" + port);
   EXPECT_NE(without.status, 0);
   EXPECT_NE(without.text.find("RONDO_SECRET is not set"), std::string::npos) << without.text;

@@ -11,6 +11,7 @@ rank that takes long prints where it is.
 """
 
 import argparse
+import contextlib
 import ctypes
 import faulthandler
 import os
@@ -304,11 +305,19 @@ def be_a_survivor(options: argparse.Namespace) -> None:
     os._exit(3)
 
 
+def free_ports(count: int) -> list[str]:
+    """Outside the kernel's ephemeral range: no other connection can take them before their use."""
+    found, port = [], 15000 + os.getpid() * 37 % 15000
+    while len(found) < count:
+        port += 1
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            found.append(str(port))
+    return found
+
+
 def start(options: argparse.Namespace) -> int:
-    with socket.socket() as first, socket.socket() as second:
-        for probe in (first, second):
-            probe.bind(("127.0.0.1", 0))
-        ports = [str(probe.getsockname()[1]) for probe in (first, second)]
+    ports = free_ports(2)
     environment = {
         **os.environ, "PYTHONWARNINGS": "ignore", "WORLD_SIZE": str(options.ranks),
         "MASTER_ADDR": "127.0.0.1", "CHECK_PORTS": ",".join(ports),

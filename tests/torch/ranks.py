@@ -10,6 +10,7 @@ test runs twice, the second time as if the ranks were on two hosts.
 """
 
 import functools
+import itertools
 import multiprocessing
 import os
 import socket
@@ -28,10 +29,20 @@ FORK = multiprocessing.get_context("fork")
 DEADLINE_SECONDS = 300  # for busy machines
 
 
+_turns = itertools.count()
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A free port outside the kernel's ephemeral range: no connection that another program opens
+    can take it before its use, and no rank that connects early connects to itself."""
+    for turn in _turns:
+        port = 15000 + (os.getpid() * 37 + turn) % 15000
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
 
 
 def serve(function, rank, size, folder, outcome, group, hosts):
@@ -93,6 +104,18 @@ def ranks(*sizes, group=True, deadline=DEADLINE_SECONDS, hosts=(1,)):
         return test
 
     return decorate
+
+
+def with_enough_time(seconds, attempt):
+    """Calls attempt(seconds), again with longer times while it fails: on a busy machine not only
+    the rank that the test holds up is late."""
+    while True:
+        try:
+            return attempt(seconds)
+        except (AssertionError, pytest.fail.Exception):
+            if seconds > 60:
+                raise
+            seconds *= 4
 
 
 def environment(rank, size, port):

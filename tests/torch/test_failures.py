@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from ranks import (
     DEADLINE_SECONDS,
+    FORK,
     environment,
     free_port,
     impatient_group,
@@ -21,7 +22,9 @@ from ranks import (
     report,
     run,
     stay_until,
+    with_enough_time,
 )
+from rondo.torch import process_group
 from rondo.torch.errors import check
 from rondo.torch.library import lib
 from rondo.torch.meeting import Meeting
@@ -53,22 +56,25 @@ def test_every_kind_of_timeout_bounds_its_call(rank, size):
 
 
 def test_torchs_timeouts_replace_rondos(tmp_path):
-    def body(rank, size):
-        os.environ["RONDO_TIMEOUT"] = "0.2" if rank else "600"
-        dist.init_process_group(
-            "rondo", init_method=f"file://{tmp_path}/store", rank=rank, world_size=size,
-            timeout=timedelta(seconds=8),
-        )  # fmt: skip
-        if rank == 0:
-            time.sleep(0.7)  # longer than rank 1 would wait with RONDO_TIMEOUT
-        dist.all_reduce(torch.ones(1))
-        if rank == 1:
-            return stay_until("named")
-        with pytest.raises(dist.DistBackendError, match="waited 8 s for rank 1"):
+    def attempt(seconds):  # for both ranks to join, and for each call
+        def body(rank, size):
+            os.environ["RONDO_TIMEOUT"] = "0.2" if rank else "600"
+            dist.init_process_group(
+                "rondo", init_method=f"file://{tmp_path}/store-{seconds}", rank=rank,
+                world_size=size, timeout=timedelta(seconds=seconds),
+            )  # fmt: skip
+            if rank == 0:
+                time.sleep(0.7)  # longer than rank 1 would wait with RONDO_TIMEOUT
             dist.all_reduce(torch.ones(1))
-        report("named")
+            if rank == 1:
+                return stay_until("named")
+            with pytest.raises(dist.DistBackendError, match=f"waited {seconds} s for rank 1"):
+                dist.all_reduce(torch.ones(1))
+            report("named")
 
-    assert run(body, 2, group=False) == [0, 0]
+        assert run(body, 2, group=False) == [0, 0]
+
+    with_enough_time(8, attempt)
 
 
 @ranks(2)
@@ -158,6 +164,7 @@ def test_forked_children_finish_what_they_have_queued(message, tmp_path):
         dist.init_process_group(
             "rondo", init_method=f"file://{tmp_path}/store", rank=rank, world_size=size
         )
+        process_group.DRAIN_SECONDS = DEADLINE_SECONDS
         big = torch.ones(2 << 20)
         if rank == 0:  # leaves at once
             dist.isend(big, 1) if message else dist.all_reduce(big, async_op=True)
@@ -184,14 +191,16 @@ def test_restart_by_torchrun_resumes_from_the_checkpoint(tmp_path):
 
 @ranks(2, hosts=(1, 2))
 def test_abort_ends_what_runs_here_and_there(rank, size):
+    store = dist.distributed_c10d._get_default_store()
     if rank == 0:
         work = dist.all_reduce(torch.ones(4), async_op=True)
         time.sleep(0.3)
         dist.distributed_c10d._abort_process_group()
         with pytest.raises(dist.DistBackendError, match="abort"):
             work.wait()
+        store.set("aborted", "")
     else:
-        time.sleep(0.6)
+        stay_until("aborted")
         with pytest.raises(dist.DistBackendError, match="abort|rank 0"):
             for _ in range(2):  # the first may be satisfied by what rank 0 sent before it aborted
                 dist.all_reduce(torch.ones(4))
@@ -285,25 +294,31 @@ def test_two_world_sizes_are_both_named():
     assert run(body, 2, group=False) == [0, 0]
 
 
-@pytest.mark.parametrize("sizes", [(2, 3), (3, 2)])
-def test_world_sizes_that_differ_end_both_ranks(sizes):
+def end_both_ranks(sizes, seconds, named, stay_here=lambda: None):
+    """Ranks that join with these world sizes fail with the texts `named`."""
     port = free_port()
 
     def body(rank, size):
-        # If rank 0 has the larger world, torch's own store waits for it, and names the number of
-        # clients.
-        named = (
-            "world size: .*2.*3|world size: .*3.*2"
-            if sizes[0] == 2
-            else ("2/3 clients" if rank == 0 else "world size of 2|lost the rendezvous store")
-        )
-        with pytest.raises(dist.DistError, match=named):
+        with pytest.raises(dist.DistError, match=named[rank]):
             dist.init_process_group(
                 "rondo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=sizes[rank],
-                timeout=timedelta(seconds=8),
+                timeout=timedelta(seconds=seconds),
             )  # fmt: skip
+        stay_here()
 
     assert run(body, 2, group=False) == [0, 0]
+
+
+def test_world_sizes_that_differ_end_both_ranks():
+    both = FORK.Barrier(2)  # the store ends with rank 0
+    named = "world size: .*2.*3|world size: .*3.*2"
+    end_both_ranks((2, 3), DEADLINE_SECONDS, (named, named), lambda: both.wait(DEADLINE_SECONDS))
+
+
+def test_a_world_size_of_rank_0_that_is_larger_ends_both_ranks():
+    """torch's own store waits for the clients of rank 0's world, and names their number."""
+    named = ("2/3 clients", "world size of 2|lost the rendezvous store")
+    with_enough_time(8, lambda seconds: end_both_ranks((3, 2), seconds, named))
 
 
 def test_a_rank_that_joins_twice_is_named_by_both(tmp_path):

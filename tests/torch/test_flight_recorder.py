@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's own analyser of flight recorders reads what `rondo trace --torch` writes."""
 
+import json
 import os
 import pathlib
 import pickle
@@ -8,12 +9,14 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from datetime import timedelta
 
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import impatient_group, report, run, stay_until
+from ranks import DEADLINE_SECONDS, report, run, stay_until
 
 # That of the wheel; or of a build, for work on the test itself.
 PLACE = pathlib.Path(sys.executable).parent
@@ -46,11 +49,27 @@ def job(traces, function, monkeypatch):
     assert run(function, 3) == [0, 0, 0]
 
 
-def after_the_others(*others):
-    """Once they have entered their calls: a rank that learns of a difference does not enter."""
-    for rank in others:
-        stay_until(f"enters {rank}")
-    time.sleep(0.5)
+def communicators():
+    """Of this process, as `rondo ps` shows them: a rank's state by its number."""
+    ps = [RONDO, "ps", str(os.getpid()), "--json"]
+    done = subprocess.run(ps, capture_output=True, text=True, timeout=600)
+    shown = json.loads(done.stdout)["communicators"] if done.returncode == 0 else []
+    return [{state["rank"]: state for state in one["ranks_here"]} for one in shown]
+
+
+def wait_in_the_next_call(states, rank, others):
+    if rank not in states or not set(others) <= set(states):
+        return False
+    newest = states[rank]["call"]
+    return all(states[r]["call"] > newest and states[r]["waits_for"] >= 0 for r in others)
+
+
+def after_the_others(rank, *others):
+    """Once they wait in their calls: a rank that learns of a difference does not enter."""
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not any(wait_in_the_next_call(states, rank, others) for states in communicators()):
+        assert time.monotonic() < end, communicators()
+        time.sleep(0.05)
 
 
 def test_a_call_that_differs(tmp_path, monkeypatch):
@@ -59,11 +78,10 @@ def test_a_call_that_differs(tmp_path, monkeypatch):
             dist.all_reduce(torch.ones(8))
         with pytest.raises(dist.DistBackendError, match="Mismatched calls"):
             if rank == 1:
-                after_the_others(0, 2)
+                after_the_others(rank, 0, 2)
                 dist.broadcast(torch.ones(8), 0)
                 dist.barrier()
             else:
-                report(f"enters {rank}")
                 dist.all_reduce(torch.ones(8))
                 dist.barrier()
 
@@ -80,9 +98,7 @@ def test_a_size_that_differs(tmp_path, monkeypatch):
         dist.all_reduce(torch.ones(8))
         with pytest.raises(dist.DistBackendError, match="Mismatched calls"):
             if rank == 2:
-                after_the_others(0, 1)
-            else:
-                report(f"enters {rank}")
+                after_the_others(rank, 0, 1)
             dist.all_reduce(torch.ones(9 if rank == 2 else 8))
             dist.barrier()
 
@@ -94,15 +110,25 @@ def test_a_size_that_differs(tmp_path, monkeypatch):
 
 def test_a_rank_that_does_not_come(tmp_path, monkeypatch):
     def body(rank, size):
-        group = impatient_group(1, size)
+        group = dist.new_group(list(range(size)))
         dist.all_reduce(torch.ones(8), group=group)
         if rank == 2:
-            limit = time.monotonic() + 300
+            after_the_others(rank, 0, 1)
+            report("both wait")
+            limit = time.monotonic() + DEADLINE_SECONDS
             while len(list(tmp_path.glob("rondo-*.json"))) < size and time.monotonic() < limit:
                 time.sleep(0.05)
             return
+
+        def set_timeout():
+            stay_until("both wait")
+            group.set_timeout(timedelta(seconds=1))
+
+        impatience = threading.Thread(target=set_timeout)
+        impatience.start()
         with pytest.raises(dist.DistBackendError, match="waited 1 s for rank 2"):
             dist.all_reduce(torch.ones(8), group=group)
+        impatience.join()
 
     job(tmp_path, body, monkeypatch)
     text = analysed(tmp_path)

@@ -9,13 +9,21 @@ from importlib.metadata import entry_points
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import free_port, impatient_group, ranks, report, stay_until
+from ranks import (
+    DEADLINE_SECONDS,
+    free_port,
+    impatient_group,
+    ranks,
+    report,
+    run,
+    stay_until,
+)
 from torch._C import _distributed_c10d as c10d
 
 since_2_15 = pytest.mark.skipif(
     not hasattr(c10d, "FlightRecorderHook"), reason="torch before 2.15 has no such function"
 )
-CPU, PORT = torch.device("cpu"), free_port()
+CPU = torch.device("cpu")
 
 
 def sum_of(value, **options):
@@ -225,18 +233,22 @@ def test_the_backend_behind_a_group(rank, size):
 
 
 @since_2_15  # older torch binds groups to accelerators only
-@ranks(2, group=False)
-def test_a_group_that_is_bound_to_the_cpu(rank, size):
-    store = dist.TCPStore("127.0.0.1", PORT, None, rank == 0, wait_for_workers=False)
-    dist.init_process_group(
-        "rondo", store=store, rank=rank, world_size=size, device_id=torch.device("cpu:0")
-    )
-    assert dist.group.WORLD.bound_device_id == torch.device("cpu:0")
-    assert dist.get_backend_impl().name() == "rondo"
-    assert sum_of(1)[0].tolist() == [2] * 4
-    pair = dist.new_group([0, 1])  # torch would split it, if Rondo supported that
-    assert sum_of(1, group=pair)[0].tolist() == [2] * 4
-    dist.destroy_process_group()
+def test_a_group_that_is_bound_to_the_cpu():
+    port = free_port()
+
+    def body(rank, size):
+        store = dist.TCPStore("127.0.0.1", port, None, rank == 0, wait_for_workers=False)
+        dist.init_process_group(
+            "rondo", store=store, rank=rank, world_size=size, device_id=torch.device("cpu:0")
+        )
+        assert dist.group.WORLD.bound_device_id == torch.device("cpu:0")
+        assert dist.get_backend_impl().name() == "rondo"
+        assert sum_of(1)[0].tolist() == [2] * 4
+        pair = dist.new_group([0, 1])  # torch would split it, if Rondo supported that
+        assert sum_of(1, group=pair)[0].tolist() == [2] * 4
+        dist.destroy_process_group()
+
+    assert run(body, 2, group=False) == [0, 0]
 
 
 @ranks(2)
@@ -246,7 +258,8 @@ def test_the_creator_takes_all_options_of_torch(rank, size):
     options = c10d._DistributedBackendOptions()
     options.store = dist.PrefixStore("made by hand", dist.group.WORLD.get_group_store())
     options.group_rank, options.group_size = rank, size
-    options.timeout, options.group_id = timedelta(seconds=60), "made by hand"
+    options.timeout = timedelta(seconds=DEADLINE_SECONDS)
+    options.group_id = "made by hand"
     options.global_ranks_in_group = [0, 1]
     if hasattr(options, "split_from"):
         options.process_group = dist.ProcessGroup(options.store, rank, size)

@@ -106,7 +106,7 @@ def agreed(value):
 
 # gloo wakes waiting threads before it ends the event. A profile that ends first loses the event,
 # and one that ends at the same time may fail in PyTorch itself.
-SECONDS_AFTER = [0.1, 0.3, 1, 3]
+SECONDS_AFTER = [0.1, 0.3, 1, 3, 10, 60]
 
 
 def calls_of_gloo(call, seconds_after):

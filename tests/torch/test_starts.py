@@ -44,7 +44,9 @@ def test_two_agents_with_elastic_rendezvous():
     agents = [
         start(
             "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=2", "--rdzv-id=pair",
-            "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", SUM, "rondo",
+            "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}",
+            "--rdzv-conf=read_timeout=300,keep_alive_max_attempt=60",
+            SUM, "rondo",
         )
         for _ in range(2)
     ]  # fmt: skip

@@ -19,7 +19,7 @@ def reported_by(ranks, **variables):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(ranks), str(PROGRAM)]
     environment = {k: v for k, v in os.environ.items() if k != "RONDO_THREADS"} | variables
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return [line for line in done.stdout.splitlines() if line.startswith("pool")]
 

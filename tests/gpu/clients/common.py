@@ -2,20 +2,22 @@
 """What the client programs share: the CUDA runtime by ctypes, and ranks that are processes.
 
 A program is started as `program.py LIBCUDART RANKS ...`, under LD_PRELOAD of the library that is
-checked. It starts itself once for every rank and gives up after 120 s. LIBCUDART is a path or a
+checked. It starts itself once for every rank and gives up after 300 s. LIBCUDART is a path or a
 name, of the real library or of the emulated one; "host": there is no device, arrays are host memory
 and the only stream is 0.
 """
 
+import contextlib
 import ctypes
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-SECONDS = 120
+SECONDS = 300
 TO_DEVICE, TO_HOST = 1, 2
 
 
@@ -126,6 +128,15 @@ class Board:
             assert time.monotonic() < deadline, f"nobody posted {name}"
             time.sleep(0.005)
         return (self.folder / name).read_bytes()
+
+
+def free_port() -> int:
+    """Outside the kernel's ephemeral range: no other connection can take it before its use."""
+    for port in range(15000 + os.getpid() * 37 % 15000, 32000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
+    raise OSError("no port is free")
 
 
 def calls_of(function: str) -> int:

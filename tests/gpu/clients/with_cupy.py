@@ -7,10 +7,9 @@ Ends with 77 and the reason where CuPy or a device is not there.
 """
 
 import os
-import socket
 import sys
 
-from common import calls_of, run_ranks
+from common import calls_of, free_port, run_ranks
 
 
 def be_a_rank(rank: int, ranks: int, _: str, board) -> None:
@@ -52,9 +51,7 @@ def be_a_rank(rank: int, ranks: int, _: str, board) -> None:
 
 
 def post_port(board) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        board.post("port", str(probe.getsockname()[1]).encode())
+    board.post("port", str(free_port()).encode())
 
 
 def reason_to_skip() -> str | None:

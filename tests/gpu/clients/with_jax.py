@@ -8,10 +8,9 @@ Ends with 77 and the reason where JAX or its devices are not there.
 """
 
 import os
-import socket
 import sys
 
-from common import calls_of, run_ranks
+from common import calls_of, free_port, run_ranks
 
 
 def start_jax(rank: int, ranks: int, platform: str, board):
@@ -93,9 +92,7 @@ def train(jax, jnp, np, mesh, by_rank, alike, ranks: int) -> None:
 
 
 def post_address(board) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        board.post("address", f"127.0.0.1:{probe.getsockname()[1]}".encode())
+    board.post("address", f"127.0.0.1:{free_port()}".encode())
 
 
 def reason_to_skip(platform: str) -> str | None:

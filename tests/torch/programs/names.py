@@ -30,10 +30,10 @@ for name in ("gloo", "nccl", "nccl2", "nccl-legacy", "nccl-lazy", "mpi", None):
     assert dist.get_backend(group) == (name or "cpu:gloo,cuda:nccl"), dist.get_backend(group)
     dist.destroy_process_group(group)
 assert dist.is_mpi_available()  # the script has asked for it
-dist.monitored_barrier(timeout=timedelta(seconds=30))
-dist.monitored_barrier(None, 30.0)  # seconds
+dist.monitored_barrier(timeout=timedelta(seconds=300))
+dist.monitored_barrier(None, 300.0)  # seconds
 # Rank 0 is in one more group from here on. For the other rank this is no call.
-dist.monitored_barrier(dist.new_group([0]), 30.0)
+dist.monitored_barrier(dist.new_group([0]), 300.0)
 model = torch.nn.parallel.DistributedDataParallel(
     torch.nn.Linear(2, 2), process_group=dist.new_group([0, 1], backend="gloo")
 )

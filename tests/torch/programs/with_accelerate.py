@@ -37,5 +37,5 @@ accelerator.wait_for_everyone()
 weights = sum(p.double().abs().sum() for p in accelerator.unwrap_model(model).parameters())
 every = accelerator.gather(weights.float().reshape(1))
 assert every.eq(every[0]).all(), every
-accelerator.print(f"loss {mean:.4f} weights {weights:.4f}")
+accelerator.print(f"loss {mean:.4f} weights {weights:.4f}\n", end="")  # one write
 accelerator.end_training()

@@ -33,4 +33,4 @@ with tempfile.TemporaryDirectory() as folder:
     evaluated = trainer.evaluate()["eval_loss"]
 weights = sum(p.double().abs().sum() for p in model.parameters())
 if trainer.is_world_process_zero():
-    print(f"loss {evaluated:.4f} weights {weights:.2f}")
+    print(f"loss {evaluated:.4f} weights {weights:.2f}\n", end="")  # one write

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rondo.torch.profile import Spans
 
 SLICE_SECONDS = 0.5  # a wait checks Python's signals this often
+EXPIRY_SECONDS = 60.0  # an expired call fails at once, if its thread runs
 NO_LIMIT = timedelta(0)
 settling = threading.RLock()
 
@@ -188,7 +189,7 @@ class QueuedWork(dist._Work):
             self.run_here()
         elif not self._settled_within(limit):
             self._expire(limit)
-            self._settled_within(limit + 10)  # the call fails now; the error names its peer
+            self._settled_within(limit + EXPIRY_SECONDS)  # the error names its peer
         if self._request is not None:
             raise dist.DistBackendError(f"rondo: not done within {limit} s")
         if self._error is not None:

@@ -12,9 +12,11 @@ block, which is invisible on the page, says where it runs:
 Shells have no other name on a page, so that none is left out: fails on ```sh, ```shell, ```console.
 """
 import argparse
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -52,6 +54,17 @@ def why_not(comment, known, commands):
                      "line of .ci/run")
 
 
+def status_of(block):
+    """Runs it; ends what it has left in the background."""
+    shell = subprocess.Popen(["bash", "-euo", "pipefail", "-c", block], start_new_session=True)
+    try:
+        return shell.wait(LIMIT_SECONDS)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
+
+
 def run_page(page, seen, commands):
     with open(page, encoding="utf-8") as file:
         blocks = BLOCK.findall(file.read())
@@ -66,10 +79,9 @@ def run_page(page, seen, commands):
             continue
         print(f"--- {page}: {block.strip()}", flush=True)
         begin = time.monotonic()
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], timeout=LIMIT_SECONDS)
-        if done.returncode != 0:
-            raise SystemExit(
-                f"{page}: a block failed with status {done.returncode}:\n{block}")
+        status = status_of(block)
+        if status != 0:
+            raise SystemExit(f"{page}: a block failed with status {status}:\n{block}")
         print(f"--- took {time.monotonic() - begin:.0f} s", flush=True)
         ran += 1
     print(f"{page}: {ran} of {len(blocks)} blocks ran", flush=True)

@@ -37,7 +37,7 @@ int main() {
   if (rondo_launch_broadcast(&me, &id, sizeof id, 60.0) != 0) return 1;
 
   rondoCommOptions_t options = RONDO_COMM_OPTIONS_INITIALIZER;
-  options.timeout = 10;  // seconds without progress, after which a call fails
+  options.timeout = 300;  // seconds without progress, after which a call fails
   ncclComm_t comm = nullptr;
   rondoStream_t stream = nullptr;
   if (rondoCommInitRankOptions(&comm, me.size, id, me.rank, nullptr, &options) != ncclSuccess ||

@@ -97,7 +97,7 @@ class Process:
     def end(self):
         """Waits for the program, then kills what it left running in its session."""
         try:
-            status = self.process.wait(120)
+            status = self.process.wait(300)
         except subprocess.TimeoutExpired:
             status = None
         try:

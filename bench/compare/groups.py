@@ -4,6 +4,7 @@
 Every group is started once per number of ranks. They are measured in turn, within milliseconds of
 each other. See loop.h for the lines that are exchanged.
 """
+import contextlib
 import os
 import select
 import shutil
@@ -192,7 +193,8 @@ class Group:
             self.launcher.wait(timeout=0 if hangs else 5)
         except subprocess.TimeoutExpired:
             for pid in self.pids():
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                    os.kill(pid, signal.SIGKILL)
             self.launcher.wait()
         for pipe in self.inputs + self.outputs:
             os.close(pipe)

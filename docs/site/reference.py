@@ -101,7 +101,7 @@ def commands_page(program):
     out = ["# Commands", MADE + "What each command prints with `--help`."]
     for command in ("",) + COMMANDS:
         words = [program] + ([command] if command else []) + ["--help"]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300)
         if done.returncode != 0:
             sys.exit(f"{' '.join(words)}: exit status {done.returncode}: {done.stderr}")
         out.append(f"## rondo {command}".rstrip())
@@ -110,11 +110,13 @@ def commands_page(program):
     return "\n\n".join(out) + "\n"
 
 
-def ranks_of(program, *words):
-    """What rondo ps or trace prints of a job that has just been started."""
-    for _ in range(300):
+def ranks_of(program, *words, written=""):
+    """What rondo ps or trace prints of a job that has just been started; once there is a file that
+    matches `written`, too."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
         done = subprocess.run([program, *words], capture_output=True, text=True)
-        if done.returncode == 0:
+        if done.returncode == 0 and (not written or glob.glob(written)):
             return done.stdout
         time.sleep(0.1)
     sys.exit(f"rondo {' '.join(words)}: {done.stderr}")
@@ -126,7 +128,7 @@ def check_json(program):
         bench = ["bench", "all_reduce", "--ranks", "2", "-b", "4", "-e", "64", "-f", "16", "-n",
                  "5", "--no-progress", "--json", file.name]
         printed = {name: subprocess.run([program, *words], check=True, capture_output=True,
-                                        text=True, timeout=120).stdout for name, words in (
+                                        text=True, timeout=300).stdout for name, words in (
             ("env", ["env", "--json"]), ("topo", ["topo", "--json"]), ("bench", bench),
             ("explain", ["explain", "all_reduce", "4M", "--topo", "dgx-h100", "--json"]),
             ("simulate", ["simulate", "all_reduce", "-b", "1M", "-e", "1M", "--algo", "all",
@@ -139,11 +141,12 @@ def check_json(program):
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         printed["ps"] = ranks_of(program, "ps", str(job.pid), "--json")
         printed["jobs"] = subprocess.run([program, "ps", "--json"], check=True,
-                                         capture_output=True, text=True, timeout=60).stdout
+                                         capture_output=True, text=True, timeout=300).stdout
         with tempfile.TemporaryDirectory() as folder:
             traced = ["trace", str(job.pid), "--json", "--files", folder]
-            printed["trace"] = ranks_of(program, *traced)
-            with open(glob.glob(f"{folder}/*-rank1.json")[0], encoding="utf-8") as trace:
+            rank_1 = f"{folder}/*-rank1.json"
+            printed["trace"] = ranks_of(program, *traced, written=rank_1)
+            with open(glob.glob(rank_1)[0], encoding="utf-8") as trace:
                 printed["rank-trace"] = trace.read()
         job.terminate()
         job.wait()

@@ -7,7 +7,7 @@
 #   bash tests/run.sh dev asan             the stages that are named (docs/internals/testing.md)
 #   bash tests/run.sh --for PATH...        the stages that a change of these paths asks for
 #   bash tests/run.sh --for-change BASE    and of what differs from the commit BASE
-#   bash tests/run.sh repeat NAME N        the tests of dev that match, N times beside busy loops
+#   bash tests/run.sh repeat NAME N        the tests of dev that match, N times, starved at random
 #   RONDO_TORCH=2.15.0 bash tests/run.sh torch_all    on another release of PyTorch
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -235,16 +235,12 @@ stage_torch_all() { stage_torch --slow; }
 stage_hugging_face() { . tests/torch/libraries.sh && with_hugging_face; }
 stage_vllm() { . tests/torch/libraries.sh && with_vllm; }
 
-# Runs beside two loops that keep two cores busy: no test may depend on its speed. The loops end
-# with this program, however it ends.
+# As on a busy machine: no test may depend on its speed. The starvation ends with this program,
+# however it ends.
 stage_loaded() (
-  busy=()
-  trap 'kill "${busy[@]}" 2>/dev/null || true' EXIT
+  python3 tests/starvation.py $$ &
+  trap "kill $! 2>/dev/null || true" EXIT
   trap 'exit 1' INT TERM
-  for loop in 1 2; do
-    (while kill -0 $$ 2>/dev/null; do :; done) &
-    busy+=($!)
-  done
   for stage in dev simt torch; do
     echo "== $stage, loaded"
     "stage_$stage"
@@ -363,7 +359,7 @@ stage_scale() {
 }
 stage_soak() { bash tests/soak.sh "${RONDO_SOAK_MINUTES:-5}" --json build/soak.json; }
 
-# NAME N: runs beside one busy loop per core.
+# NAME N: as on a busy machine (tests/starvation.py).
 repeat() {
   [ $# = 2 ] || { echo "usage: bash tests/run.sh repeat NAME N" >&2; exit 2; }
   build dev

@@ -3,7 +3,7 @@
 """Runs the tests that CTest lists for a build; tests of one GoogleTest program share processes.
 
   tests/run_tests.py BUILD [-R REGEX] [-E REGEX] [-j JOBS] [--batch TESTS]
-  tests/run_tests.py BUILD -R REGEX --repeat N      N times, beside busy loops
+  tests/run_tests.py BUILD -R REGEX --repeat N      N times, as on a busy machine (starvation.py)
 
 One process per test would start 1,900 processes for the stage dev: half of its time. So up to 24
 tests of a program share a process. A test that crashes or exceeds its time ends only its process:
@@ -28,6 +28,8 @@ import subprocess
 import sys
 import threading
 import time
+
+from starvation import Starvation
 
 BATCH = 24
 DEFAULT_SECONDS = 1500  # CTest's default
@@ -261,15 +263,9 @@ def run_all(tests, jobs, slowest, batch_size=BATCH):
     return report.conclude(slowest)
 
 
-def repeat_beside_busy_loops(tests, times):
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
-             for _ in range(os.cpu_count())]
-    try:
+def repeat_in_starvation(tests, times):
+    with Starvation(os.getpid()):
         failures = sum(not run_all(tests, 1, 0) for _ in range(times))
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
     print(f"{failures} of {times} runs failed")
     return failures == 0
 
@@ -281,7 +277,7 @@ def main():
     parser.add_argument("-E", dest="left_out", help="and these do not")
     parser.add_argument("-j", dest="jobs", type=int, default=3, help="processes at once (3)")
     parser.add_argument("--batch", type=int, default=BATCH, help=f"tests to a process ({BATCH})")
-    parser.add_argument("--repeat", type=int, help="how often, beside a busy loop a core")
+    parser.add_argument("--repeat", type=int, help="how often, as on a busy machine")
     parser.add_argument("--slowest", type=int, default=0, help="how many slow tests to show (0)")
     wishes = parser.parse_args()
     # A background job ignores the first two, nohup the third.
@@ -297,7 +293,7 @@ def main():
         print(f"{wishes.build} has no test that matches '{wishes.wanted}'"
               + (f"; near it: {', '.join(near)}" if near else ""), file=sys.stderr)
         return 2
-    passed = (repeat_beside_busy_loops(tests, wishes.repeat) if wishes.repeat
+    passed = (repeat_in_starvation(tests, wishes.repeat) if wishes.repeat
               else run_all(tests, wishes.jobs, wishes.slowest, wishes.batch))
     return 0 if passed else 1
 

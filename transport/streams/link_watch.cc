@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/streams/link_watch.h"
 
+#include <algorithm>
+
 #include "base/printable.h"
 
 namespace rondo::net {
@@ -10,14 +12,25 @@ namespace {
 // long a close without a farewell waits for further messages.
 constexpr auto kGrace = std::chrono::seconds(1);
 
+// A longer gap between two looks means that this process did not run. Only this much of it counts:
+// what has arrived in the meantime is still to be read.
+constexpr LinkWatch::Clock::duration kLongestGap = std::chrono::milliseconds(250);
+
 }  // namespace
+
+LinkWatch::Clock::duration LinkWatch::time_of_look() {
+  const auto now = Clock::now();
+  if (looked_at_) ran_ += std::min(now - *looked_at_, kLongestGap);
+  looked_at_ = now;
+  return ran_;
+}
 
 std::optional<LinkWatch::Verdict> LinkWatch::look(const SideChannel& channel, const Facts& facts) {
   if (channel.state() == SideChannel::State::kEnded)
     return Verdict{LinkState::kEnded, channel.why()};
   if (channel.state() == SideChannel::State::kClosed) return after_farewell(channel, facts);
   if (!trouble_) return std::nullopt;
-  const auto now = Clock::now();
+  const auto now = time_of_look();
   if (!troubled_since_) troubled_since_ = now;
   if (trouble_->code == StatusCode::kRemoteError || now - *troubled_since_ > kGrace)
     return Verdict{LinkState::kEnded, trouble_->text};
@@ -27,7 +40,7 @@ std::optional<LinkWatch::Verdict> LinkWatch::look(const SideChannel& channel, co
 // The rest of the peer's messages can still arrive, if buffers are posted for them.
 std::optional<LinkWatch::Verdict> LinkWatch::after_farewell(const SideChannel& channel,
                                                             const Facts& facts) {
-  const auto now = Clock::now();
+  const auto now = time_of_look();
   if (facts.has_just_come || !left_since_) left_since_ = now;
   const std::uint64_t sent = channel.farewell().value_or(0);
   if (sent == kGaveUp)

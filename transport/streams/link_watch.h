@@ -5,7 +5,8 @@
 // The channel knows best what happened to the peer. So a network error counts only one second
 // later, unless the peer caused it (kRemoteError). After a farewell the link waits until all sent
 // messages have arrived. After a close without a farewell (the process ended) it waits until no
-// message arrives for one second. Cost: a few loads without errors.
+// message arrives for one second. Times in which this process does not look, because it is stopped
+// or the machine is busy, do not count. Cost: a few loads without errors.
 //
 //   LinkWatch watch("UCX", vigilance);
 //   if (receive.error()) watch.trouble(*receive.error());
@@ -24,6 +25,8 @@ namespace rondo::net {
 
 class LinkWatch {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // The farewell of an end that failed: no messages are pending.
   static constexpr std::uint64_t kGaveUp = ~std::uint64_t{0};
 
@@ -52,13 +55,16 @@ class LinkWatch {
   std::optional<Verdict> look(const SideChannel& channel, const Facts& facts);
 
  private:
-  using Clock = std::chrono::steady_clock;
   std::optional<Verdict> after_farewell(const SideChannel& channel, const Facts& facts);
+  // The time since the first look at trouble or a farewell, without longer gaps between looks.
+  Clock::duration time_of_look();
 
   const std::string network_;
   const Vigilance vigilance_;
   std::optional<Error> trouble_;
-  std::optional<Clock::time_point> troubled_since_, left_since_;
+  std::optional<Clock::time_point> looked_at_;
+  Clock::duration ran_{};
+  std::optional<Clock::duration> troubled_since_, left_since_;
 };
 
 }  // namespace rondo::net

@@ -114,7 +114,8 @@ std::vector<Status> results_after_a_kill(std::chrono::milliseconds after) {
         _exit(static_cast<int>(read(hold[0], &end, 1)));
       }
     }).detach();
-    return join_as(id, 2, 4);
+    (void)join_as(id, 2, 4);
+    for (;;) pause();  // even if the others gave up first, it stays until it is killed
   });
   std::thread killer([&] {
     char ready = 0;
@@ -221,14 +222,16 @@ TEST(BootstrapFaults, StrangersDoNotDisturb) {
 
 // More visitors than this process has descriptors; each stays as long as the server allows.
 TEST(BootstrapFaults, AThousandSilentVisitorsDoNotFailAJoin) {
-  int ends[2];
+  int ends[2], crowded[2];
   ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(pipe(crowded), 0);
   RankProcess job(0, [&](int) -> Status {
     const rlimit limit{1024, 1024};
     setrlimit(RLIMIT_NOFILE, &limit);
     const auto id = make_unique_id().value();
-    [[maybe_unused]] const auto size = write(ends[1], id.bytes, sizeof(id.bytes));
-    std::this_thread::sleep_for(300ms);  // by now most have arrived, also in the server's backlog
+    [[maybe_unused]] auto size = write(ends[1], id.bytes, sizeof(id.bytes));
+    char all_came = 0;
+    size = read(crowded[0], &all_came, 1);  // or they wait in the server's backlog
     for (int turn = 0; turn < 3; ++turn) {
       const auto again = turn == 0 ? id : make_unique_id().value();
       for (const Status& one :
@@ -247,10 +250,11 @@ TEST(BootstrapFaults, AThousandSilentVisitorsDoNotFailAJoin) {
     if (socket.ok()) crowd.push_back(std::move(*socket));
   }
   EXPECT_EQ(crowd.size(), 1010u);
+  const char all_came = 1;
+  ASSERT_EQ(write(crowded[1], &all_came, 1), 1);
   const Status result = job.wait();
   EXPECT_TRUE(result.ok()) << shown(result);
-  close(ends[0]);
-  close(ends[1]);
+  for (const int end : {ends[0], ends[1], crowded[0], crowded[1]}) close(end);
 }
 
 // An endpoint that holds the secret but is the wrong one: here a rank in place of the rendezvous.

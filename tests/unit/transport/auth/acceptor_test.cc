@@ -89,12 +89,17 @@ struct Visitor {
 
 TEST(Acceptor, LetsInWhoHoldsTheSecretWithItsPayloadAndKey) {
   Host host;
-  const net::Socket socket = visit(host);
-  Handshake handshake = Handshake::connector(host.secret, "host");
+  net::Socket socket;
+  Handshake handshake = Handshake::acceptor("");
   std::thread visitor([&] {
+    const auto deadline = net::Deadline::of(300s);
     const auto payload = [] { return Bytes(100, std::byte{7}); };
-    const Status in =
-        complete(handshake, socket.get(), payload, net::Deadline::of(300s), "testing");
+    Status in = fail(StatusCode::kTimeout, "it did not come");
+    while (!in.ok() && net::Clock::now() < deadline.at) {  // a slow visitor is dropped
+      socket = visit(host);
+      handshake = Handshake::connector(host.secret, "host");
+      in = complete(handshake, socket.get(), payload, deadline, "testing");
+    }
     EXPECT_TRUE(in.ok()) << in.error().text;
   });
   EXPECT_TRUE(host.until([&] { return !host.arrivals.empty(); }));
@@ -196,13 +201,15 @@ TEST(Acceptor, WhereSomebodyHasToGoTheVisitorThatGotFurthestStays) {
     while (honest.state() != Handshake::State::kTurn && turn()) continue;  // it is challenged
     std::vector<net::Socket> crowd;
     while (crowd.size() + 1 < Acceptor::max_unproven()) crowd.push_back(visit(host));
-    host.until([&] { return host.acceptor->unproven() > crowd.size(); });
-    std::this_thread::sleep_until(began + 400ms);
+    const auto is_late = [&] { return net::Clock::now() > began + 900ms; };
+    host.until([&] { return host.acceptor->unproven() > crowd.size() || is_late(); });
+    // Each of them has had its grace: 250 ms, or 10 ms if it is silent.
+    std::this_thread::sleep_until(std::max(began + 400ms, net::Clock::now() + 20ms));
     crowd.push_back(visit(host));
     const auto one_went = [&] { return std::any_of(crowd.begin(), crowd.end(), closed); };
     host.until([&] { return one_went() || closed(furthest); });
     const bool stays = !closed(furthest);
-    if (net::Clock::now() > began + 900ms) continue;
+    if (is_late()) continue;
     EXPECT_TRUE(stays);
     EXPECT_LE(host.max_seen, Acceptor::max_unproven());
     return;

@@ -4,6 +4,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <functional>
+
 #include "tests/unit/transport/tcp/pair.h"
 #include "transport/auth/handshake.h"
 #include "transport/socket/tcp.h"
@@ -52,10 +54,14 @@ bool still_admits_a_rank(Host& host) {
 // Proves that it holds the secret, and becomes a link.
 net::Socket prove(Host& host, const net::SocketOfLink& socket, auth::Handshake& handshake) {
   auto stranger = visit(host.address);
+  // Has sent all that it can before the host looks, which drops a visitor that is slow.
   const auto step = [&] {
-    host.turn();
     EXPECT_TRUE(auth::move(handshake, stranger.get()).ok());
-    if (handshake.state() == auth::Handshake::State::kTurn) handshake.answer(net::encode(socket));
+    if (handshake.state() == auth::Handshake::State::kTurn) {
+      handshake.answer(net::encode(socket));
+      EXPECT_TRUE(auth::move(handshake, stranger.get()).ok());
+    }
+    host.turn();
   };
   EXPECT_TRUE(drive(step, [&] { return host.link != nullptr; }));
   return stranger;
@@ -74,37 +80,70 @@ std::string end_of(Host& host) {
   return host.link->error().text;
 }
 
+// A connector of two addresses, of which the test serves the first.
+struct ServedConnector {
+  std::unique_ptr<tcp::TcpNetwork> near = open_network(1, 1);
+  net::SocketAddress address = loopback("127.0.0.1");
+  net::Listening listening = net::listen_at({&address, 1}).value();
+  std::unique_ptr<net::Link> link;
+  auth::Handshake shake = auth::Handshake::acceptor(endpoint());
+  std::optional<net::Accepted> visitor;
+
+  ServedConnector() {
+    const net::SocketAddress other = loopback("127.0.0.2").with_port(listening.addresses[0].port());
+    const Bytes candidates = net::encode_addresses(std::vector{listening.addresses[0], other});
+    link = near->connect({0, 1, net::kCollectiveLane}, candidates).value();
+  }
+  void turn() const {
+    near->poll();
+    link->progress();
+  }
+  bool another_visitor_comes() const {
+    return net::accept_tcp(listening.sockets[0]).value().has_value();
+  }
+  bool shake_until(const std::function<bool()>& ready) {
+    return drive([&] { turn(), (void)auth::move(shake, visitor->socket.get()).ok(); }, ready);
+  }
+  // Challenges the connector. False: it left for the other address, as it does after 3 s.
+  bool is_answered() {
+    const auto comes = [&] {
+      return (visitor = net::accept_tcp(listening.sockets[0]).value()).has_value();
+    };
+    EXPECT_TRUE(drive([&] { turn(); }, comes));
+    std::byte byte;
+    ssize_t got = -1;
+    const auto peek = [&] {
+      got = ::recv(visitor->socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+      return got >= 0 || errno == ECONNRESET;
+    };
+    const auto turn_of_shake = [&] { return shake.state() == auth::Handshake::State::kTurn; };
+    EXPECT_TRUE(shake_until([&] { return turn_of_shake() || (peek() && got <= 0); }));
+    if (!turn_of_shake()) return false;
+    shake.challenge(secret_of(1));
+    EXPECT_TRUE(shake_until([&] { return shake.unsent().empty() || (peek() && got <= 0); }));
+    EXPECT_TRUE(drive([&] { turn(); }, peek));
+    return got > 0;
+  }
+};
+
 // The last message of a handshake is later than a connector waits for a silent address. The
 // connector must stay: it has answered the peer, which may already use the link.
 TEST(TcpConnector, StaysWithAPeerThatItHasAnswered) {
-  const auto address = loopback("127.0.0.1");
-  auto listening = net::listen_at({&address, 1}).value();
-  const net::SocketAddress other = loopback("127.0.0.2").with_port(listening.addresses[0].port());
-  const Bytes candidates = net::encode_addresses(std::vector{listening.addresses[0], other});
-  auto near = open_network(1, 1);
-  auto link = near->connect({0, 1, net::kCollectiveLane}, candidates).value();
-  const auto turn = [&] {
-    near->poll();
-    link->progress();
-  };
-  auto shake = auth::Handshake::acceptor(endpoint());
-  std::optional<net::Accepted> visitor;
-  ASSERT_TRUE(drive(
-      turn, [&] { return (visitor = net::accept_tcp(listening.sockets[0]).value()).has_value(); }));
-  const net::Socket& socket = visitor->socket;
-  const auto shake_until = [&](auto&& ready) {
-    return drive([&] { turn(), (void)auth::move(shake, socket.get()).ok(); }, ready);
-  };
-  ASSERT_TRUE(shake_until([&] { return shake.state() == auth::Handshake::State::kTurn; }));
-  shake.challenge(secret_of(1));
-  ASSERT_TRUE(shake_until([&] { return shake.unsent().empty(); }));
-  const auto late = Clock::now() + std::chrono::milliseconds(3500);
-  ASSERT_TRUE(drive(turn, [&] { return Clock::now() > late; }));
-  EXPECT_FALSE(net::accept_tcp(listening.sockets[0]).value().has_value());
-  ASSERT_TRUE(shake_until([&] { return shake.state() == auth::Handshake::State::kProven; }));
-  EXPECT_TRUE(drive(turn, [&] { return link->state() != net::LinkState::kOpening; }));
-  EXPECT_EQ(link->state(), net::LinkState::kOpen);
-  EXPECT_FALSE(closed(socket));
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    ServedConnector served;
+    if (!served.is_answered()) continue;  // this thread stood still
+    const auto late = Clock::now() + std::chrono::milliseconds(3500);
+    ASSERT_TRUE(drive([&] { served.turn(); }, [&] { return Clock::now() > late; }));
+    EXPECT_FALSE(served.another_visitor_comes());
+    ASSERT_TRUE(served.shake_until(
+        [&] { return served.shake.state() == auth::Handshake::State::kProven; }));
+    EXPECT_TRUE(drive([&] { served.turn(); },
+                      [&] { return served.link->state() != net::LinkState::kOpening; }));
+    EXPECT_EQ(served.link->state(), net::LinkState::kOpen);
+    EXPECT_FALSE(closed(served.visitor->socket));
+    return;
+  }
+  FAIL() << "the connector never answered";
 }
 
 TEST(TcpStrangers, GarbageAfterTheHandshakeEndsThatLinkAlone) {

@@ -333,8 +333,11 @@ TEST_P(NetworkRemoteLinks, ProgressWithoutWorkMovesNothing) {
   ASSERT_TRUE(ranks[1]->receiver(0, 0).ok());
   const auto both = [&] { return int(ranks[0]->progress()) + int(ranks[1]->progress()); };
   ASSERT_TRUE(drive(both, [&] { return ranks[0]->reached(1) && ranks[1]->reached(0); }));
-  ASSERT_TRUE(drive([] {}, [&] { return both() == 0; }));
-  EXPECT_EQ(both(), 0);
+  // Bytes can still be on their way through the kernel.
+  constexpr int kQuietTurns = 100;
+  int quiet = 0;
+  const auto count = [&] { quiet = both() == 0 ? quiet + 1 : 0; };
+  EXPECT_TRUE(drive(count, [&] { return quiet == kQuietTurns; }));
   EXPECT_EQ(out->peer, 1);
   EXPECT_EQ(out->peer_bell, nullptr);
 }

@@ -19,7 +19,7 @@ namespace rondo::test {
 using Bytes = std::vector<std::byte>;
 using Clock = std::chrono::steady_clock;
 
-inline constexpr auto kPatience = std::chrono::seconds(120);
+inline constexpr auto kPatience = std::chrono::minutes(5);  // for something that must come
 
 using auth::secret_of;
 

@@ -80,7 +80,7 @@ TEST(Fd, ReceivedDescriptorsAreAboveTheStandardOnes) {
               const Fd given(::open("/dev/null", O_RDONLY | O_CLOEXEC));
               close_standard();
               const int three[] = {given.get(), given.get(), given.get()};
-              const auto deadline = net::Deadline::of(std::chrono::seconds(30));
+              const auto deadline = net::Deadline::of(std::chrono::minutes(5));
               if (!shm::send_fds(from.get(), 7, three, deadline).ok()) return "nothing sent";
               const auto message = shm::receive_fds(to.get(), deadline);
               if (!message.ok()) return message.error().text;

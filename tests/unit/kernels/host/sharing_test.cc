@@ -40,9 +40,10 @@ void run(Helpers& helpers, std::size_t bytes, int threads, const Body& body) {
                &body});
 }
 
-// Runs work whose first slice waits until all helpers have begun theirs. False after a minute.
+// Runs work whose first slice waits until all helpers have begun theirs. False after five
+// minutes.
 bool all_helpers_come(Helpers& helpers, int threads) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(5);
   std::atomic<int> came{1};
   while (std::chrono::steady_clock::now() < until && came.load() < threads) {
     came.store(1);

@@ -9,13 +9,16 @@ set -euo pipefail
 version=$1
 cache=${RONDO_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rondo}
 dir=$cache/nccl-$version
-if [ -f "$dir/nccl.h" ] && [ -f "$dir/libnccl.so.2" ]; then
+if_there() {
+  [ -f "$dir/nccl.h" ] && [ -f "$dir/libnccl.so.2" ] || return 0
   echo "$dir"
   exit 0
-fi
+}
+if_there
 mkdir -p "$dir"
 exec 9>"$cache/nccl.lock"
 flock 9
+if_there  # another test that ran at the same time has got them
 work=$(mktemp -d "$cache/fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 if ! timeout "${RONDO_FETCH_SECONDS:-240}" python3 -m pip download --quiet --no-deps \
@@ -25,12 +28,13 @@ if ! timeout "${RONDO_FETCH_SECONDS:-240}" python3 -m pip download --quiet --no-
   exit 1
 fi
 python3 - "$work"/nvidia_nccl_cu13-*.whl "$dir" <<'PY'
-import shutil, sys, zipfile
+import os, shutil, sys, zipfile
 wheel, folder = sys.argv[1:]
 with zipfile.ZipFile(wheel) as archive:
     for member in ("nvidia/nccl/lib/libnccl.so.2", "nvidia/nccl/include/nccl.h"):
-        with archive.open(member) as source:
-            with open(f"{folder}/{member.rsplit('/', 1)[1]}", "wb") as target:
-                shutil.copyfileobj(source, target)
+        path = f"{folder}/{member.rsplit('/', 1)[1]}"
+        with archive.open(member) as source, open(path + ".part", "wb") as target:
+            shutil.copyfileobj(source, target)
+        os.rename(path + ".part", path)  # another test must find it whole
 PY
 echo "$dir"

@@ -51,8 +51,8 @@ by_variables() {
   expect "$name" "$ranks" "$status"
 }
 
-# A port outside the kernel's ephemeral range.
-port=$((15000 + $$ % 14000))
+# A port outside the kernel's ephemeral range, and of those of other tests (tests/support/ports.h).
+port=$((30000 + $$ % 2700))
 
 started "rondo run" "$rondo" run -n 3 --
 if ! grep -q "rondo [0-9.]*: 3 ranks on 1 host, shared memory\$" "$work/out"; then

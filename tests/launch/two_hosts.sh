@@ -109,15 +109,11 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=5 State=UP
 EOF
   export SLURM_CONF=$work/slurm.conf
   "$work/on" node1 slurmctld && "$work/on" node1 slurmd && "$work/on" node2 slurmd || return 1
-  local try
-  for try in $(seq 100); do
-    "$work/on" node1 "sinfo -h -o %T" 2>/dev/null | grep -qx idle &&
-      [ "$("$work/on" node1 "sinfo -h -t idle -o %D")" = 2 ] && return
-    sleep 0.2
-  done
+  eventually both_are_idle && return
   cat "$work"/slurm*.log
   return 1
 }
+both_are_idle() { [ "$("$work/on" node1 "sinfo -h -t idle -o %D" 2>/dev/null)" = 2 ]; }
 
 if ! command -v slurmctld slurmd srun munged >/dev/null; then
   echo "skipped: Slurm (slurmctld slurmd slurm-client munge are not installed)"
@@ -158,8 +154,9 @@ fi
 if [ -n "$python" ]; then
   torchrun="$(dirname "$python")/torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d"
   torchrun+=" --rdzv-endpoint node1:29513 -m rondo.torch.run $here/torch/programs/sum.py gloo"
-  "$work/on" node2 "$torchrun" >"$work/second" 2>&1 &
-  expect "torchrun" 4 2 "$torchrun; sleep 1; cat $work/second"
+  ("$work/on" node2 "$torchrun" >"$work/second" 2>&1; touch "$work/second.over") &
+  expect "torchrun" 4 2 \
+    "$torchrun; until [ -e $work/second.over ]; do sleep 0.1; done; cat $work/second"
   wait $!
 fi
 exit $((failures > 0))

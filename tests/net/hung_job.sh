@@ -13,6 +13,7 @@ library=$(realpath "$(dirname "$rondo")/../lib/librondo.so")
 program=("$rondo" bench all_reduce -b 4 -e 4 -n 100000000 --no-progress)
 source "$(dirname "$0")/hosts.sh"
 export RONDO_SECRET=0123456789abcdef0123456789abcdef RONDO_INIT_TIMEOUT=600
+export RONDO_NET_TIMEOUT=600  # a job outlives its network until it has been asked
 
 watch_jobs
 make_hosts 2 10.213.6

@@ -214,7 +214,8 @@ stage_torch() {
   $venv/bin/pip install -q --force-reinstall --no-deps build/wheels/rondo-*.whl
   run_pytest $venv --durations=5 tests/torch "$@"
   # A C program whose ranks torchrun starts itself, with torchrun's store on the port that they get.
-  $venv/bin/torchrun --no-python --nproc-per-node 3 build/release/bin/hello_allreduce
+  $venv/bin/torchrun --no-python --nproc-per-node 3 --master-port $((15000 + $$ % 15000)) \
+    build/release/bin/hello_allreduce
   if [ -n "$fetching" ]; then
     wait $fetching || { cat build/newest_torch.log; exit 1; }
     $newest/bin/pip install -q --force-reinstall --no-deps build/wheels/rondo-*.whl

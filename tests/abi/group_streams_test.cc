@@ -168,12 +168,12 @@ TEST_P(GroupOnStreams, ReportsItsErrorToEachStream) {
   rondo::test::with_ranks(2, [&](ncclComm_t comm, int number) {
     Rank me(comm, number);
     if (number == 1) {
-      await(ready);  // rank 0 may still be registering its window
+      await(ready);  // the calls of rank 0 are on its streams
       OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
       return await(reported);
     }
-    ready = true;
     me.exchange(GetParam());
+    ready = true;
     rondoRequest_t recorded[2] = {};
     OK(rondoStreamRecord(me.sending, &recorded[0]));
     OK(rondoStreamRecord(me.receiving, &recorded[1]));

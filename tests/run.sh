@@ -105,6 +105,7 @@ many_seeds() {
   rounds+=':ConnectedKernels.CopyBytes*'
   local in_weak_memory='*Connected.*/ring_simple_devices:*Connected.*/tree_ll_devices'
   in_weak_memory+=':*Connected.*/tree_ll128_devices:*Connected.*/allreduce_*_devices'
+  in_weak_memory+='-*.TakeEveryOperation/*:*.StandBesideCalls*:*.ComeAfter*'  # as in order
   tests/simt/seeds.sh "$seconds" s $bin/gpu_tests --gtest_filter="$quick" &
   RONDO_SIMT_SECONDS=$((seconds / 4)) $bin/simt_tests --gtest_filter="$rounds" --gtest_print_time=0
   wait $!

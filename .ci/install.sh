@@ -77,6 +77,7 @@ echo "installing: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 # A failed update does no harm if the packages are found anyway.
 "${as_root[@]}" apt-get update -qq >"$log" 2>&1 || true
-# Downloads everything before it unpacks anything.
-"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >>"$log" 2>&1 ||
+# Downloads everything before it unpacks anything. Another apt-get may work for five minutes.
+"${as_root[@]}" apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 \
+  "${missing[@]}" >>"$log" 2>&1 ||
   explain

@@ -103,7 +103,7 @@ PROGRAMS = ("api/cli/", "api/runner/", "api/examples/", "api/audit/", "kernels/c
 LISTED = re.compile(r"( *)case (Strategy|Algorithm)::")
 
 # Pages. Table rows can be longer.
-README_LINES = 120
+README_LINES = 130
 NAMED = re.compile(r"`((?:" + "|".join([*LAYERS, "docs", "cmake", r"\.ci"]) + r")/[^\s`]+)")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 # The README's table is the only place that states what ran on which hardware. Pages on GPUs and
@@ -327,6 +327,8 @@ def main():
         for line, text in word_findings(path):
             print(f"{path}:{line}: {text}")
             failed += 1
+    published = subprocess.run([sys.executable, "-B", "bench/compare/publish.py", "--check"])
+    failed += published.returncode != 0
     for start in range(0, len(sources), 50):
         command = ["clang-format-14", "--dry-run", "--Werror", *sources[start:start + 50]]
         failed += subprocess.run(command).returncode != 0

@@ -40,7 +40,8 @@ def dress(panel, title):
     panel.grid(True, which="major", alpha=0.3)
 
 
-def draw(results, path):
+def draw(results, path, about=""):
+    """all_reduce.png; `about` says of which run it is, and stands in the file's metadata."""
     pyplot = pyplot_without_window()
     counts = sorted({n for n, op, _ in results if op == "all_reduce"})
     if not counts:
@@ -62,7 +63,7 @@ def draw(results, path):
         dress(panel, f"all-reduce, f32, {n} ranks")
     panels[0][0].legend(fontsize=8)
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=110, metadata={"Description": about})
 
 
 def ways_of(rows):

@@ -126,5 +126,5 @@ def write(run, results, extra, out):
         file.write(text)
     write_csv(results, f"{out}/results.csv")
     write_json(run, results, extra, f"{out}/results.json")
-    plot.draw(results, f"{out}/all_reduce.png")
+    plot.draw(results, f"{out}/all_reduce.png", heading(run)[0])
     print(f"\nwritten: {out}/results.txt, results.csv, results.json, all_reduce.png")

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Publishes one run of bench/compare.sh: its all-reduces become bench/results/host/all_reduce.json
+and all_reduce.png, and the figures between the marks of README.md and docs/start/bench.md.
+
+  python3 bench/compare/publish.py build/compare     after bench/compare.sh
+  python3 bench/compare/publish.py --check           the pages and the picture equal the stored run
+
+The README's rows of other programs are read from their results: net.txt and gloo.json beside it.
+"""
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+import plot
+from figures import fastest, geometric_mean, median, size_text
+from groups import RIVALS
+from report import microseconds
+
+TOP = Path(__file__).resolve().parents[2]
+STORED = TOP / "bench/results/host"
+RUN, PICTURE = STORED / "all_reduce.json", STORED / "all_reduce.png"
+PAGES = [TOP / "README.md", TOP / "docs/start/bench.md"]
+BLOCK = re.compile(r"(<!-- figures of bench/compare/publish.py: (\w+) -->\n).*?(<!-- end -->)",
+                   re.DOTALL)
+LABELS = {"openmpi": "Open MPI", "openmpi_ucx": "Open MPI over UCX",
+          "openmpi_sm": "Open MPI with coll/sm", "mpich": "MPICH", "intel_mpi": "Intel MPI",
+          "oneccl": "oneCCL", "deepspeed": "DeepSpeed"}
+NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven"]
+
+
+class Run:
+    """The all-reduces of one stored run: microseconds by ranks, bytes and contestant."""
+
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            stored = json.load(file)
+        self.about, self.facts = stored["run"], stored["facts"]
+        self.about["cuts"] = [cut for cut in self.about.get("cuts", []) if cut[1] == "all_reduce"]
+        self.rows = [row for row in stored["results"] if row["operation"] == "all_reduce"]
+        self.cells = {(row["ranks"], row["bytes"]):
+                      {name: [v and v * 1e-6 for v in values]
+                       for name, values in row["microseconds"].items()} for row in self.rows}
+        if not self.cells:
+            sys.exit(f"publish.py: {path} has no all-reduce")
+        self.rivals = [name for name in RIVALS if
+                       any(any(cell.get(name) or []) for cell in self.cells.values())]
+
+    def heading(self):
+        return (f"commit {self.about['commit']}, {self.about['date']}, {self.about['cores']} cores "
+                f"of {self.about['cpu']}")
+
+    def cell(self, ranks, size):
+        """Rondo's time and the fastest other's, with its name."""
+        cell = self.cells[ranks, size]
+        best = fastest(cell, self.rivals)
+        return microseconds(cell["rondo"]), microseconds(cell[best]), LABELS[best]
+
+    def names(self):
+        labels = [LABELS[name] for name in self.rivals]
+        return f"{NUMBERS[len(labels)]} ({', '.join(labels)})"
+
+
+def between_hosts(size):
+    """Rondo, Open MPI, gloo of the first table of net.txt."""
+    row = re.search(rf"^ +{size} +([\d.]+) +([\d.]+) +([\d.]+) ",
+                    (STORED / "net.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    return [f"{float(value):.0f}" for value in row.groups()]
+
+
+def beside_gloo(ranks):
+    with open(STORED / "gloo.json", encoding="utf-8") as file:
+        rows = json.load(file)[str(ranks)]
+    return geometric_mean([times["gloo"] / times["rondo"] for _, _, times in rows])
+
+
+def readme(run):
+    lines = [f"Two cores of an AMD EPYC, idle, {run.about['date']} (the last two rows: earlier), "
+             f"float32, medians in microseconds; others: the fastest of {run.names()}.", "",
+             "| | Rondo | others | command |", "|---|---|---|---|"]
+    for ranks, size in ((2, 65536), (4, 4096), (4, 1 << 20), (8, 1 << 20)):
+        ours, other, name = run.cell(ranks, size)
+        unit = size_text(size).replace("K", " KiB").replace("M", " MiB")
+        lines.append(f"| all-reduce, {ranks} processes, {unit} | {ours} | {name} {other} "
+                     "| `bash bench/compare.sh` |")
+    ours, openmpi, gloo = between_hosts(1 << 20)
+    lines.append(f"| all-reduce, 2 hosts over TCP, 1 MiB | {ours} "
+                 f"| Open MPI {openmpi}, gloo {gloo} | `bash bench/net_compare.sh` |")
+    lines.append("| PyTorch, five collectives, 2 ranks, mean "
+                 f"| {beside_gloo(2):.1f} times as fast | gloo | `bench/torch_compare.py` |")
+    return lines
+
+
+def table(run):
+    sizes = sorted({size for _, size in run.cells})
+    names = [re.sub(r"(\d)([KM]?)$", lambda m: m[1] + {"": " B", "K": " KiB", "M": " MiB"}[m[2]],
+                    size_text(size)) for size in sizes]
+    lines = [f"Of one run: {run.heading()}; others: {run.names()}.", "",
+             f"| ranks | | {' | '.join(names)} |", "|---" * (len(sizes) + 2) + "|"]
+    for ranks in sorted({ranks for ranks, _ in run.cells}):
+        cells = [run.cell(ranks, size) for size in sizes]
+        lines.append(f"| {ranks} | Rondo | {' | '.join(ours for ours, _, _ in cells)} |")
+        lines.append(f"| {ranks} | fastest other | {' | '.join(other for _, other, _ in cells)} |")
+    return lines
+
+
+def filled(text, run):
+    """The page with its blocks made from the run; lines of prose are cut at 100 columns."""
+    makers = {"readme": readme, "table": table}
+
+    def fill(match):
+        lines = []
+        for line in makers[match[2]](run):
+            while len(line) > 100 and not line.startswith("|"):
+                cut = line.rindex(" ", 0, 101)
+                lines.append(line[:cut])
+                line = line[cut + 1:]
+            lines.append(line)
+        return match[1] + "\n".join(lines) + "\n" + match[3]
+
+    return BLOCK.sub(fill, text)
+
+
+def publish(folder):
+    run = Run(Path(folder) / "results.json")
+    with open(RUN, "w", encoding="utf-8") as file:
+        json.dump({"run": run.about, "facts": run.facts, "results": run.rows}, file)
+    plot.draw({(ranks, "all_reduce", size): cell for (ranks, size), cell in run.cells.items()},
+              PICTURE, run.heading())
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8"), run), encoding="utf-8")
+
+
+def findings():
+    """What differs from the stored run, one text for each file."""
+    run = Run(RUN)
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if not BLOCK.search(text) or filled(text, run) != text:
+            yield f"{page.relative_to(TOP)}:1: its figures are not those of {RUN.relative_to(TOP)}"
+    if run.heading().encode() not in PICTURE.read_bytes():
+        yield f"{PICTURE.relative_to(TOP)}:1: not drawn from {RUN.relative_to(TOP)}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", help="of bench/compare.sh's results.json")
+    parser.add_argument("--check", action="store_true", help="change nothing; 1 if a file differs")
+    asked = parser.parse_args()
+    if bool(asked.folder) == asked.check:
+        parser.error("either a folder or --check")
+    if asked.folder:
+        publish(asked.folder)
+    differs = list(findings())
+    for text in differs:
+        print(f"{text}; python3 bench/compare/publish.py FOLDER makes it")
+    return 1 if differs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

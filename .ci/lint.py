@@ -100,7 +100,10 @@ LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/
 PROGRAMS = ("api/cli/", "api/runner/", "api/examples/", "api/audit/", "kernels/check/")
 
 # A switch over these lists every value, so that the compiler (-Wswitch) finds what a new one lacks.
-LISTED = re.compile(r"( *)case (Strategy|Algorithm)::")
+LISTED = re.compile(r"( *)case (Strategy|Algorithm|Order)::")
+OTHER_ORDERS = "tests/simt/machine/"  # of memory
+
+ALGORITHMS, ALGORITHMS_PAGE = "base/algorithm.h", "docs/internals/algorithms.md"
 
 # Pages. Table rows can be longer.
 README_LINES = 130
@@ -211,7 +214,7 @@ def findings(path):
             if MAKES_DESCRIPTOR.search(code) and not OWNED.search(code):
                 if not path.startswith(OWNERS):
                     yield number, "a descriptor without an owner: give it to Fd or net::Socket"
-        if case := LISTED.match(line):
+        if (case := LISTED.match(line)) and not path.startswith(OTHER_ORDERS):
             listed = case.group(1)
         elif "switch (" in line or line.startswith("}"):
             listed = None
@@ -278,6 +281,11 @@ def missing_tests(line):
                 yield pattern
 
 
+def algorithm_names():
+    with open(ALGORITHMS, encoding="utf-8") as file:
+        return re.findall(r'(?:FIRST|NEXT)\(k\w+, "(\w+)"\)', file.read())
+
+
 def page_findings(path):
     with open(path, encoding="utf-8") as file:
         lines = file.read().split("\n")
@@ -296,6 +304,10 @@ def page_findings(path):
                 yield number, f"{name} is not there"
         for pattern in missing_tests(line):
             yield number, f"no test is called {pattern}"
+    if path == ALGORITHMS_PAGE:
+        for name in algorithm_names():
+            if not re.search(rf"\b{name}\b", "\n".join(lines)):
+                yield 1, f"algorithm '{name}' of {ALGORITHMS} is missing"
 
 
 def main():

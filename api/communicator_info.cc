@@ -5,10 +5,10 @@
 
 #include "api/arguments.h"
 #include "api/comm.h"
-#include "api/device_types.h"
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
+#include "api/nccl_device.h"
 #include "api/rondo.h"
 #include "base/printable.h"
 

@@ -5,9 +5,9 @@
 //
 // Functions with a status return ncclInvalidUsage and the reason. Functions without one return a
 // team of zero ranks, rank -1 or 0 slots.
-#include "api/device_types.h"
 #include "api/errors.h"
 #include "api/export.h"
+#include "api/nccl_device.h"
 
 using namespace rondo;
 using namespace rondo::api;
@@ -92,7 +92,7 @@ RONDO_API_FUNCTION(ncclTeam, TeamRail, ncclComm_t) {
   return kNoTeam;
 }
 RONDO_CATCH_GIVING(kNoTeam)
-RONDO_API_FUNCTION(ncclTeam, TeamCft, ncclComm_t, int) {
+RONDO_API_FUNCTION(ncclTeam, TeamCft, ncclComm_t, ncclCftTeamMode_t) {
   RONDO_ENTER(TeamCft);
   return kNoTeam;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table itself. One row per variable, in alphabetical order; `rondo env` prints it.
+#include "base/algorithm.h"
 #include "base/env.h"
 
 namespace rondo::env {
@@ -7,7 +8,7 @@ namespace {
 
 constexpr Variable kTable[] = {
     {"NCCL_ALGO", Type::kString, "",
-     "allowed algorithms: ring,tree,oneshot,twoshot,direct,recursive,hierarchical,nvls; ^ring "
+     "allowed algorithms: oneshot,twoshot,direct,ring,tree,recursive,hierarchical,nvls; ^ring "
      "excludes; allreduce:ring applies to one function; empty: all"},
     {"NCCL_BUFFSIZE", Type::kBytes, "0",
      "bytes of one connection's slots (16K to 4M); 0: chosen by Rondo"},
@@ -183,6 +184,15 @@ constexpr Variable kTable[] = {
      "1: every call; 0: none"},
     {"RONDO_VERSION_CODE", Type::kInt, "22809", "the version that ncclGetVersion reports"},
 };
+
+consteval std::string_view help_of(std::string_view name) {
+  for (const Variable& variable : kTable)
+    if (variable.name == name) return variable.help;
+  return {};
+}
+// A literal there, because pages are checked against the text of this file.
+static_assert(help_of("NCCL_ALGO").find(": " RONDO_ALGORITHM_LIST ";") != std::string_view::npos,
+              "NCCL_ALGO's help lists the algorithms of base/algorithm.h, in that order");
 
 }  // namespace
 

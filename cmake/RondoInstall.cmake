@@ -6,7 +6,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-option(RONDO_INSTALL_NCCL "Install nccl.h and libnccl.so.2, where another package does not" ON)
+option(RONDO_INSTALL_NCCL "Install NCCL's headers and libnccl.so.2 (another package may)" ON)
 set(RONDO_NCCL_LIBDIR "${CMAKE_INSTALL_LIBDIR}" CACHE STRING "Where libnccl.so.2 is installed")
 set(nccl_component runtime)
 if(RONDO_GPU STREQUAL "cuda")
@@ -25,7 +25,7 @@ if(RONDO_INSTALL_NCCL)
   # Beside libnccl.so.2: what redirects a program's own copy of NCCL.
   install(TARGETS rondo_audit LIBRARY DESTINATION ${RONDO_NCCL_LIBDIR}
                                       COMPONENT ${nccl_component})
-  list(APPEND headers nccl.h)
+  list(APPEND headers nccl.h nccl_device.h nccl_device_code.h)
 endif()
 foreach(header ${headers})
   install(FILES ${CMAKE_SOURCE_DIR}/api/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}

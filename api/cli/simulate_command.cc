@@ -19,6 +19,7 @@
 #include "collectives/model/predictions.h"
 #include "collectives/model/ways.h"
 #include "collectives/planner/device_work.h"
+#include "kernels/algorithms/table.h"
 #include "topology/cpu_budget.h"
 
 namespace rondo::cli {
@@ -37,6 +38,15 @@ struct SimulateOptions {
   int factor = 2;
   bool json = false;
 };
+
+// "ring, tree"
+std::string names_of(Verbs verbs, Where there) {
+  std::string names;
+  for (int a = 0; a < kAlgorithmCount; ++a)
+    if (const auto algorithm = static_cast<Algorithm>(a); has_rows(algorithm, verbs, there))
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", name(algorithm));
+  return names;
+}
 
 struct Sweep {
   std::vector<std::size_t> sizes;
@@ -96,11 +106,14 @@ class GpuRanks {
     }
     return lines;
   }
-  static constexpr const char* kWays =
-      "no kernel of that name runs it here; simulated are all_reduce, all_gather, reduce_scatter, "
-      "broadcast and reduce, by --algo all, planned, ring, tree, and on one host oneshot, twoshot, "
-      "push, direct and nvls; and alltoall, gather, scatter and sendrecv, by --algo all, planned, "
-      "messages, and on one host direct";
+  static std::string ways() {
+    return fmt::format(
+        "no kernel of that name runs it here; simulated are all_reduce, all_gather, "
+        "reduce_scatter, broadcast and reduce, by --algo all, planned, {}, and on one host "
+        "oneshot, twoshot, push, direct and nvls; and alltoall, gather, scatter and sendrecv, by "
+        "--algo all, planned, messages, and on one host direct",
+        names_of(Verbs::kPrimitives, Where::kGpu));
+  }
 
  private:
   GpuCluster cluster_;
@@ -138,10 +151,13 @@ class HostRanks {
     }
     return lines;
   }
-  static constexpr const char* kWays =
-      "no algorithm of that name runs it in host memory; simulated are all_reduce, all_gather, "
-      "reduce_scatter, broadcast, reduce, alltoall, gather and scatter, by --algo all, planned, "
-      "oneshot, twoshot, direct; and by the planner's closed form ring, tree, recursive";
+  static std::string ways() {
+    return fmt::format(
+        "no algorithm of that name runs it in host memory; simulated are all_reduce, all_gather, "
+        "reduce_scatter, broadcast, reduce, alltoall, gather and scatter, by --algo all, planned, "
+        "{}; and by the planner's closed form {}",
+        names_of(Verbs::kPeerMemory, Where::kHost), names_of(Verbs::kPrimitives, Where::kHost));
+  }
 
  private:
   PlanFacts facts_;
@@ -174,7 +190,7 @@ Status run(const Ranks& ranks, SimulateOptions wanted) {
   }
   if (all.empty())
     return fail(StatusCode::kInvalidArgument, "'{}' of {}: {}", wanted.algorithms,
-                wanted.call.collective, Ranks::kWays);
+                wanted.call.collective, Ranks::ways());
   if (wanted.json) fmt::print("{}\n", json_of(all, wanted.call).text(2));
   return wanted.csv.empty() ? ok_status() : write_output(wanted.csv, csv_of(all, wanted.call));
 }

@@ -8,6 +8,7 @@
 #include "api/cli/asked_call.h"
 #include "bench/progress.h"
 #include "collectives/planner/host_work.h"
+#include "kernels/algorithms/table.h"
 #include "topology/cpu_budget.h"
 
 namespace rondo::cli {
@@ -17,7 +18,7 @@ namespace {
 // left out, because a root that runs ahead of its peers never waits.
 struct TuneRow {
   const char* collective;
-  const char* algorithm;
+  std::string_view algorithm;
   bool one_host, several_hosts;
   MemoryReads reads = MemoryReads::kNever;
 };
@@ -40,6 +41,18 @@ constexpr TuneRow kTuneRows[] = {
     {"all_gather", "direct", true, false, MemoryReads::kAlways},
 };
 
+// Names of algorithms that run on hosts, and none without a row.
+consteval bool rows_name_every_algorithm() {
+  const auto is_named = [](std::string_view algorithm) {
+    return std::ranges::any_of(kTuneRows,
+                               [&](const auto& row) { return row.algorithm == algorithm; });
+  };
+  for (const AlgorithmRow& row : kAlgorithms)
+    if (row.runs(Where::kHost) && !is_named(name(row.algorithm))) return false;
+  return true;
+}
+static_assert(rows_name_every_algorithm(), "an algorithm has no row of kTuneRows");
+
 struct TuneLayout {
   int ranks, hosts;
 };
@@ -59,12 +72,11 @@ Result<std::vector<MeasuredCall>> measure_host_calls(const TuneSizes& sizes, std
   std::vector<TuneRun> runs;
   for (const TuneLayout& layout : layouts())
     for (const TuneRow& row : kTuneRows) {
-      const bool gains =
-          layout.ranks > layout.hosts || std::string_view(row.algorithm) != "hierarchical";
+      const bool gains = layout.ranks > layout.hosts || row.algorithm != "hierarchical";
       const bool wanted = gains && (layout.hosts == 1 ? row.one_host : row.several_hosts) &&
                           (only.empty() || only == row.collective);
       if (!wanted) continue;
-      TuneRun& run = runs.emplace_back(TuneRun{row.collective, row.algorithm});
+      TuneRun& run = runs.emplace_back(TuneRun{row.collective, std::string(row.algorithm)});
       run.cma = static_cast<int>(row.reads);
       run.ranks = layout.ranks;
       run.hosts = layout.hosts;

@@ -9,22 +9,13 @@ import argparse
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 
 from groups import ContestantFailed, Group
 
 OPERATIONS = ["all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter"]
-ONE_HOST = {"all_reduce": ["oneshot", "twoshot", "recursive", "tree", "ring"],
-            "reduce": ["oneshot", "direct", "tree", "ring"],
-            "broadcast": ["direct", "tree", "ring"],
-            "all_gather": ["direct", "ring"],
-            "reduce_scatter": ["direct", "ring"]}
-HOSTS = {"all_reduce": ["recursive", "tree", "ring", "hierarchical"],
-         "reduce": ["tree", "ring", "hierarchical"],
-         "broadcast": ["tree", "ring", "hierarchical"],
-         "all_gather": ["ring", "hierarchical"],
-         "reduce_scatter": ["ring", "hierarchical"]}
 SIZES = [4 << (2 * i) for i in range(13)]  # 4 B to 64 MiB
 CLOSE, FAR = 1.10, 1.25
 NEAR = (0.75, 1.25)  # predicted / measured
@@ -48,6 +39,24 @@ def thresholds(operation, ranks, hosts, size):
     if operation == "reduce":
         return "oneshot" if size <= (64 << 10 if ranks <= 2 else 4 << 10) else "direct"
     return "direct"
+
+
+def names_of_algorithms():
+    with open("base/algorithm.h", encoding="utf-8") as file:
+        return re.findall(r'^  (?:FIRST|NEXT)\(k\w+, "(\w+)"\)', file.read(), re.MULTILINE)
+
+
+def algorithms_of(options, operation, ranks, hosts):
+    """All that run this call where nothing else may."""
+    found = []
+    for name in names_of_algorithms():
+        explained = subprocess.run(
+            [f"{options.build}/release/bin/rondo", "explain", operation, "1M", "--ranks",
+             str(ranks), "--hosts", str(hosts), "--json"],
+            env=dict(os.environ, NCCL_ALGO=name), capture_output=True, text=True, check=False)
+        if explained.returncode == 0 and json.loads(explained.stdout).get("algorithm") == name:
+            found.append(name)
+    return found
 
 
 class Forced(Group):
@@ -169,7 +178,7 @@ def main():
     for layout in options.ranks.split(","):
         ranks, hosts = (int(word) for word in layout.split("x"))
         for operation in options.operations.split(","):
-            names = (ONE_HOST if hosts == 1 else HOSTS)[operation]
+            names = algorithms_of(options, operation, ranks, hosts)
             names = [n for n in names if n != "hierarchical" or ranks > hosts]
             groups = {}
             try:

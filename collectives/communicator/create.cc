@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/seconds.h"
 #include "collectives/communicator/host_meeting.h"
+#include "collectives/communicator/introduction.h"
 #include "collectives/communicator/read_check.h"
 #include "collectives/context/agreed_facts.h"
 #include "collectives/context/gpu_rank.h"
@@ -20,16 +21,10 @@
 #include "collectives/faults/standstill.h"
 #include "collectives/gpu/rank/entry_points.h"
 #include "collectives/host/verified_calls.h"
-#include "collectives/planner/algorithm_filter.h"
-#include "collectives/planner/tune_file.h"
 #include "collectives/planner/tuning.h"
 #include "collectives/trace/host_clocks.h"
 #include "collectives/tuner/tuner_plugin.h"
-#include "topology/cpu_budget.h"
-#include "topology/cpu_features.h"
-#include "topology/host_identity.h"
 #include "transport/cuda/deferred_free.h"
-#include "transport/cuda/device.h"
 #include "transport/networks/network_agreement.h"
 #include "transport/socket/interfaces.h"
 
@@ -178,40 +173,8 @@ class Creation {
   Status introduce() {
     RONDO_TRY(host_listener_, open_host_listener());
     RONDO_TRY(state_->listener, bootstrap::Listener::open(session_->rendezvous_at()));
-    InitRecord mine;
-    mine.facts.rank = request_.rank;
-    mine.facts.process = this_process();
-    mine.facts.host = topology::host_id();
-    mine.facts.pid = getpid();
-    mine.facts.pid_namespace = pid_namespace();
-    mine.facts.id_at = reinterpret_cast<std::uintptr_t>(&this_process());
-    char hostname[256] = "";
-    gethostname(hostname, sizeof(hostname) - 1);
-    mine.facts.hostname = hostname;
-    mine.facts.socket = host_listener_.listener.name;
-    mine.facts.address = state_->listener->address();
-    mine.nonce = auth::random_digest();
-    mine.secret_name = name_of(session_->secret());
-    RONDO_TRY(mine.algorithms, algorithms_of_environment());
-    RONDO_TRY(mine.protocols, parse_protocols(env::get_string("NCCL_PROTO"), "NCCL_PROTO"));
-    mine.reproducible = request_.options.reproducible;
-    RONDO_TRY(mine.reads, reads_of_environment());
-    RONDO_TRY(mine.verify_every, verified_by_environment());
-    mine.clock_rounds = trace::BlackBox::clock_rounds();
-    mine.cpu_set = topology::id_of(topology::affinity_cpus());
-    mine.cores = topology::usable_cores();
-    mine.buffer_bytes =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(0, env::get_int("NCCL_BUFFSIZE")));
-    const topology::CacheSizes caches = topology::cache_sizes();
-    mine.core_cache = caches.core_bytes;
-    mine.shared_cache = caches.shared_bytes;
-    mine.network = request_.options.network.substr(0, kMaxNetworkName);
-    mine.device = request_.options.device;
-    if (mine.device >= 0) mine.bus_id = gpu::bus_id_of(mine.device);
-    const TunedCosts tuned =
-        costs_of_environment(mine.device >= 0 ? gpu::device_name_of(mine.device) : std::string());
-    mine.costs = tuned.host;
-    mine.device_costs = tuned.device;
+    RONDO_TRY(const InitRecord mine, introduction(request_, host_listener_.listener.name,
+                                                  state_->listener->address(), session_->secret()));
     RONDO_TRY(const std::vector<Blob> all, session_->all_gather(mine.encode()));
     for (int r = 0; r < request_.size; ++r) {
       RONDO_TRY(InitRecord record, InitRecord::decode(all[r], r));

@@ -96,9 +96,11 @@ std::vector<Way> ways_of(const GpuCluster& cluster, const CallRecord& record,
     if (std::any_of(ways.begin(), ways.end(), known)) return;
     ways.push_back({std::string(name), *plan, usual.ok() && same(*usual, *plan)});
   };
-  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree})
-    for (const Protocol protocol : {Protocol::kLL, Protocol::kLL128, Protocol::kSimple})
-      add(bit(algorithm), protocol, rondo::name(algorithm));
+  for (int a = 0; a < kAlgorithmCount; ++a)
+    if (const auto algorithm = static_cast<Algorithm>(a);
+        has_rows(algorithm, Verbs::kPrimitives, Where::kGpu))
+      for (const Protocol protocol : {Protocol::kLL, Protocol::kLL128, Protocol::kSimple})
+        add(bit(algorithm), protocol, rondo::name(algorithm));
   const bool sums = record.collective == Collective::kAllReduce;
   add(bit(Algorithm::kOneShot) | bit(Algorithm::kDirect), Protocol::kLL, sums ? "oneshot" : "push");
   add(bit(Algorithm::kTwoShot) | bit(Algorithm::kDirect), Protocol::kSimple,

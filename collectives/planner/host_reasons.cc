@@ -12,18 +12,6 @@ namespace {
 
 std::uint64_t bytes_of(const CallRecord& record) { return record.count * size_of(record.type); }
 
-const char* order_text(Order order) {
-  constexpr const char* kTexts[] = {
-      "nothing is reduced",
-      "balanced tree over the ranks: same bits with every algorithm",
-      "around the ring: bits depend on the algorithm",
-      "along two trees: bits depend on the algorithm",
-      "along two trees, rooted at the root: bits depend on the algorithm",
-      "balanced tree over hosts of balanced trees over the ranks of each",
-      "around the hosts, of balanced trees over the ranks of each: bits depend on the algorithm"};
-  return kTexts[static_cast<int>(order)];
-}
-
 std::string left_out(const PlanFacts& facts, Collective collective) {
   std::string names;
   for (int a = 0; a < kAlgorithmCount; ++a) {
@@ -170,7 +158,7 @@ void details(const PlanFacts& facts, const CallRecord& record, const Plan& plan,
           {"round_bytes", static_cast<double>(plan.rounds.per_round * size_of(record.type))}}});
   if (const Order order = plan.row->order;
       order != Order::kNone && record.collective != Collective::kBarrier)
-    rows->push_back({"order", "", order_text(order)});
+    rows->push_back({"order", "", std::string(text_of(order))});
   if ((plan.protocol == Protocol::kStaged || plan.protocol == Protocol::kMixed ||
        plan.protocol == Protocol::kRead) &&
       record.collective != Collective::kBarrier)

@@ -30,37 +30,43 @@
       kDirect, kScatter, kNone, kPeerMemory, .inputs = Who::kRoot, .fill = Fill::kBlocks)          \
   ROW(direct_barrier(x.memory), kDirect, kBarrier, kNone, kPeerMemory, .inputs = Who::kNobody)     \
   ROW(ring_all_reduce(x.links, x.ring, x.rounds),                                                  \
-      kRing, kAllReduce, kRing, kPrimitives, .where = Where::kBoth, .min_slots = 2,             \
-      .fill = Fill::kPartEach)                                                                     \
+      kRing, kAllReduce, kRing, kPrimitives, .where = Where::kBoth, .min_slots = 2,                \
+      .min_ranks = 2, .any_order = true, .fill = Fill::kPartEach)                                  \
   ROW(ring_all_gather(x.links, x.ring, x.rounds),                                                  \
-      kRing, kAllGather, kNone, kPrimitives, .where = Where::kBoth, .min_slots = 2)             \
+      kRing, kAllGather, kNone, kPrimitives, .where = Where::kBoth, .min_slots = 2,                \
+      .min_ranks = 2, .any_order = true)                                                           \
   ROW(ring_reduce_scatter(x.links, x.ring, x.rounds),                                              \
-      kRing, kReduceScatter, kRing, kPrimitives, .where = Where::kBoth, .min_slots = 2)         \
+      kRing, kReduceScatter, kRing, kPrimitives, .where = Where::kBoth, .min_slots = 2,            \
+      .min_ranks = 2, .any_order = true)                                                           \
   ROW(ring_broadcast(x.links, x.ring, x.root, x.rounds),                                           \
-      kRing, kBroadcast, kNone, kPrimitives, .where = Where::kBoth)                                \
+      kRing, kBroadcast, kNone, kPrimitives, .where = Where::kBoth, .min_ranks = 2,                \
+      .any_order = true)                                                                           \
   ROW(ring_reduce(x.links, x.ring, x.root, x.rounds),                                              \
-      kRing, kReduce, kRing, kPrimitives, .where = Where::kBoth)                                   \
+      kRing, kReduce, kRing, kPrimitives, .where = Where::kBoth, .min_ranks = 2,                   \
+      .any_order = true)                                                                           \
   ROW(tree_all_reduce(x.links, x.rounds),                                                          \
-      kTree, kAllReduce, kDoubleTree, kPrimitives, .where = Where::kBoth, .min_slots = 3,       \
-      .fill = Fill::kHalves)                                                                       \
+      kTree, kAllReduce, kDoubleTree, kPrimitives, .where = Where::kBoth, .min_slots = 3,          \
+      .any_order = true, .fill = Fill::kHalves)                                                    \
   ROW(tree_broadcast(x.links, x.root, x.rounds),                                                   \
-      kTree, kBroadcast, kNone, kPrimitives, .min_slots = 3, .fill = Fill::kHalves)             \
-  ROW(tree_reduce(x.links, x.root, x.rounds),                                                      \
-      kTree, kReduce, kDoubleTree, kPrimitives, .min_slots = 3, .fill = Fill::kHalves)          \
-  ROW(rerooted_tree_broadcast(x.links, x.root, x.rounds),                                          \
-      kTree, kBroadcast, kNone, kPrimitives, .where = Where::kGpu, .min_slots = 3,              \
+      kTree, kBroadcast, kNone, kPrimitives, .min_slots = 3, .any_order = true,                    \
       .fill = Fill::kHalves)                                                                       \
+  ROW(tree_reduce(x.links, x.root, x.rounds),                                                      \
+      kTree, kReduce, kDoubleTree, kPrimitives, .min_slots = 3, .any_order = true,                 \
+      .fill = Fill::kHalves)                                                                       \
+  ROW(rerooted_tree_broadcast(x.links, x.root, x.rounds),                                          \
+      kTree, kBroadcast, kNone, kPrimitives, .where = Where::kGpu, .min_slots = 3,                 \
+      .any_order = true, .fill = Fill::kHalves)                                                    \
   ROW(rerooted_tree_reduce(x.links, x.root, x.rounds),                                             \
       kTree, kReduce, kRerootedTree, kPrimitives, .where = Where::kGpu, .min_slots = 3,            \
-      .fill = Fill::kHalves, .roots = Roots::kOfFewNeighbours)                                     \
+      .any_order = true, .fill = Fill::kHalves, .roots = Roots::kOfFewNeighbours)                  \
   ROW(recursive_all_reduce(x.links, x.rounds), kRecursive, kAllReduce, kTree, kPrimitives)         \
   ROW(hierarchical_all_reduce(x.host, x.cross, x.map, x.rounds, x.longest),                        \
       kHierarchical, kAllReduce, kHostTree, kViews, .outputs = Who::kAll)                          \
   ROW(hierarchical_all_gather(x.host, x.cross, x.map, x.rounds, x.longest),                        \
-      kHierarchical, kAllGather, kNone, kViews, .min_slots = 2, .outputs = Who::kAll,           \
+      kHierarchical, kAllGather, kNone, kViews, .min_slots = 2, .outputs = Who::kAll,              \
       .fill = Fill::kOtherHosts)                                                                   \
   ROW(hierarchical_reduce_scatter(x.host, x.cross, x.map, x.rounds, x.longest),                    \
-      kHierarchical, kReduceScatter, kHostRing, kViews, .min_slots = 2, .fill = Fill::kBlocks)  \
+      kHierarchical, kReduceScatter, kHostRing, kViews, .min_slots = 2, .fill = Fill::kBlocks)     \
   ROW(hierarchical_broadcast(x.host, x.cross, x.map, x.root, x.rounds, x.longest),                 \
       kHierarchical, kBroadcast, kNone, kViews, .inputs = Who::kRoot, .outputs = Who::kAll)        \
   ROW(hierarchical_reduce(x.host, x.cross, x.map, x.root, x.rounds, x.longest),                    \

@@ -2,12 +2,7 @@
 // The table of algorithms: which exist, their names, the order in which each reduces, and which
 // ranks' buffers peers access. rows.h holds the rows.
 //
-// The checker proves the `order` of each row. kNone: nothing is reduced. kTree: the balanced binary
-// tree over rank numbers (split at the largest power of two below n). kRing: a rotation of the ring
-// (ring.h). kDoubleTree: the order of tree.h. kRerootedTree: the order of rerooted_tree.h.
-// kHostTree: the balanced tree over hosts of the balanced trees over each host's ranks
-// (hierarchical.h). kHostRing: a rotation of the hosts, over the balanced trees over each host's
-// ranks.
+// The checker proves the `order` of each row; RONDO_ORDERS lists them.
 // In reproducible mode only kTree and kNone rows run, and kHostTree if the hosts are subtrees of
 // the tree over ranks.
 #pragma once
@@ -15,30 +10,37 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/algorithm.h"
 #include "base/types.h"
 #include "kernels/algorithms/rows.h"
 
 namespace rondo {
 
-enum class Algorithm : std::uint8_t {
-  kOneShot,
-  kTwoShot,
-  kDirect,
-  kRing,
-  kTree,
-  kRecursive,
-  kHierarchical,
-  kNvls  // multicast memory of GPUs: its own kernel, no row
-};
-enum class Order : std::uint8_t {
-  kNone,
-  kTree,
-  kRing,
-  kDoubleTree,
-  kRerootedTree,
-  kHostTree,
-  kHostRing
-};
+// ORDER(value, what `rondo explain` says of it). kTree: split at the largest power of two below n.
+// kRing: a rotation of the ring (ring.h). kDoubleTree: tree.h. kRerootedTree: rerooted_tree.h.
+// kHostTree, kHostRing: hierarchical.h; the second is a rotation of the hosts.
+#define RONDO_ORDERS(ORDER)                                                                 \
+  ORDER(kNone, "nothing is reduced")                                                        \
+  ORDER(kTree, "balanced tree over the ranks: same bits with every algorithm")              \
+  ORDER(kRing, "around the ring: bits depend on the algorithm")                             \
+  ORDER(kDoubleTree, "along two trees: bits depend on the algorithm")                       \
+  ORDER(kRerootedTree, "along two trees, rooted at the root: bits depend on the algorithm") \
+  ORDER(kHostTree, "balanced tree over hosts of balanced trees over the ranks of each")     \
+  ORDER(kHostRing,                                                                          \
+        "around the hosts, of balanced trees over the ranks of each: bits depend on the "   \
+        "algorithm")
+
+#define RONDO_VALUE(value, text) value,
+enum class Order : std::uint8_t { RONDO_ORDERS(RONDO_VALUE) };
+#undef RONDO_VALUE
+
+constexpr std::string_view text_of(Order order) {
+#define RONDO_TEXT(value, text) text,
+  constexpr std::string_view kTexts[] = {RONDO_ORDERS(RONDO_TEXT)};
+#undef RONDO_TEXT
+  return kTexts[static_cast<int>(order)];
+}
+
 // kViews: PeerMemory inside a host, Primitives between hosts.
 enum class Verbs : std::uint8_t { kPeerMemory, kPrimitives, kViews };
 // Bit set of the executors that run the algorithm.
@@ -57,6 +59,8 @@ struct RowTraits {
   // written.
   bool in_place_safe = true;
   int min_slots = 1;           // per connection, to avoid deadlock
+  int min_ranks = 1;           // fewer never run it: one rank alone copies
+  bool any_order = false;      // kPrimitives: runs over any order of the ranks (a ring, positions)
   Who inputs = Who::kAll;      // ranks whose input peers read
   Who outputs = Who::kNobody;  // ranks to whose output peers may write
   Fill fill = Fill::kRound;
@@ -88,6 +92,13 @@ constexpr const AlgorithmRow* find_row(Algorithm algorithm, Collective collectiv
   return nullptr;
 }
 
+// True if the algorithm runs some collective there, by these verbs.
+constexpr bool has_rows(Algorithm algorithm, Verbs verbs, Where there) {
+  for (const AlgorithmRow& row : kAlgorithms)
+    if (row.algorithm == algorithm && row.verbs == verbs && row.runs(there)) return true;
+  return false;
+}
+
 constexpr bool is_among(Who who, int rank, int root) {
   return who == Who::kAll || (who == Who::kRoot && rank == root) ||
          (who == Who::kAllButRoot && rank != root);
@@ -98,12 +109,6 @@ constexpr int slots_of(Fill fill, int ranks) {
   return fill == Fill::kPartEach ? ranks : fill == Fill::kHalves ? 2 : 1;
 }
 
-inline constexpr int kAlgorithmCount = 8;
 static_assert(kAlgorithmCount <= CallRecord::kMaxAlgorithms);
-inline constexpr std::string_view kAlgorithmNames[kAlgorithmCount] = {
-    "oneshot", "twoshot", "direct", "ring", "tree", "recursive", "hierarchical", "nvls"};
-constexpr std::string_view name(Algorithm algorithm) {
-  return kAlgorithmNames[static_cast<int>(algorithm)];
-}
 
 }  // namespace rondo

@@ -39,35 +39,7 @@ int part_with(const Case& what, std::uint64_t element, int parts) {
   return -1;
 }
 
-Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
-  const int n = what.ranks;
-  if (row.order == Order::kTree) return tree_order(n);
-  const auto tree_of = [what](std::uint64_t e) {
-    return what.tree == kBothTrees ? part_with(what, e, 2) : what.tree;
-  };
-  const int top = position_of(what, root);
-  if (row.order == Order::kDoubleTree)
-    return double_tree_order(n, row.collective == Collective::kReduce ? top : -1, tree_of,
-                             what.ring);
-  if (row.order == Order::kRerootedTree) {
-    const auto used = [=](std::uint64_t e) {
-      return what.tree == kBothTrees ? tree_of(e) : tree_to_root(top, n, what.tree);
-    };
-    return rerooted_tree_order(n, top, used, what.ring);
-  }
-  if (row.order == Order::kHostTree) return host_tree_order(what.hosts);
-  if (row.order == Order::kHostRing) {
-    const auto host_of = [hosts = what.hosts](int rank) {
-      int host = 0;
-      while (std::find(hosts[host].begin(), hosts[host].end(), rank) == hosts[host].end()) ++host;
-      return host;
-    };
-    return host_ring_order(what.hosts, [=, collective = row.collective](std::uint64_t e) {
-      const bool blocks = collective == Collective::kReduceScatter;
-      return host_of(blocks ? static_cast<int>(e / what.count) : root) + 1;
-    });
-  }
-  if (row.order != Order::kRing) return {};
+Reduced ring_order_of(const AlgorithmRow& row, const Case& what, int root) {
   const std::vector<int> ring = ring_of(what);
   const auto after = [ring](int rank) {
     return static_cast<int>(std::find(ring.begin(), ring.end(), rank) - ring.begin()) + 1;
@@ -75,8 +47,51 @@ Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
   return ring_order(ring, [=, collective = row.collective](std::uint64_t e) {
     if (collective == Collective::kReduce) return after(root);
     if (collective == Collective::kReduceScatter) return after(static_cast<int>(e / what.count));
-    return part_with(what, e, n);
+    return part_with(what, e, what.ranks);
   });
+}
+
+Reduced host_ring_order_of(const AlgorithmRow& row, const Case& what, int root) {
+  const auto host_of = [hosts = what.hosts](int rank) {
+    int host = 0;
+    while (std::find(hosts[host].begin(), hosts[host].end(), rank) == hosts[host].end()) ++host;
+    return host;
+  };
+  return host_ring_order(what.hosts, [=, collective = row.collective](std::uint64_t e) {
+    const bool blocks = collective == Collective::kReduceScatter;
+    return host_of(blocks ? static_cast<int>(e / what.count) : root) + 1;
+  });
+}
+
+// What a row must compute, by the order that it promises.
+Reduced order_of(const AlgorithmRow& row, const Case& what, int root) {
+  const int n = what.ranks;
+  const int top = position_of(what, root);
+  const auto tree_of = [what](std::uint64_t e) {
+    return what.tree == kBothTrees ? part_with(what, e, 2) : what.tree;
+  };
+  switch (row.order) {
+    case Order::kNone:
+      return {};
+    case Order::kTree:
+      return tree_order(n);
+    case Order::kRing:
+      return ring_order_of(row, what, root);
+    case Order::kDoubleTree:
+      return double_tree_order(n, row.collective == Collective::kReduce ? top : -1, tree_of,
+                               what.ring);
+    case Order::kRerootedTree: {
+      const auto used = [=](std::uint64_t e) {
+        return what.tree == kBothTrees ? tree_of(e) : tree_to_root(top, n, what.tree);
+      };
+      return rerooted_tree_order(n, top, used, what.ring);
+    }
+    case Order::kHostTree:
+      return host_tree_order(what.hosts);
+    case Order::kHostRing:
+      return host_ring_order_of(row, what, root);
+  }
+  return {};
 }
 
 std::uint64_t all_gather_slot(const Case& what) {

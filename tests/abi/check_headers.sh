@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compares our nccl.h with NVIDIA's of 2.28.9 and 2.32.3, and compiles it in every supported way.
+# Compares our nccl.h with NVIDIA's of 2.28.9 and 2.32.3, and our nccl_device.h with NVIDIA's of
+# 2.32.3, and compiles them in every supported way.
 # Exits 77 (skipped), with the reason, if NVIDIA's headers or the CUDA headers that they include are
 # unavailable.
 set -euo pipefail
@@ -26,11 +27,14 @@ ncclEncryptionConfig_t encryption = NCCL_ENCRYPTION_CONFIG_INITIALIZER;
 rondoCommOptions_t options = RONDO_COMM_OPTIONS_INITIALIZER;
 ncclDataType_t type = rondoInt16;
 cudaStream_t stream;
+ncclDevCommRequirements_t requirements = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
+ncclDevComm_t device;
 C
 try() {  # try <what> <compiler> <flags and includes...>
   local what=$1; shift
-  "$@" -Wall -Wextra -Werror -pedantic -I"$root/api" -include rondo.h -c "$work/use.c" \
-    -o "$work/use.o"
+  "$@" -Wall -Wextra -Werror -pedantic -I"$root/api" -include rondo.h -include nccl_device.h \
+    -c "$work/use.c" -o "$work/use.o"
   echo "compiles: $what"
 }
 try "C11, no CUDA headers" "$cc" -x c -std=c11
@@ -46,9 +50,10 @@ try "C++17 after CUDA headers" "$cxx" -x c++ -std=c++17 -isystem "$cuda" -includ
 try "C++17 before CUDA headers" "$cxx" -x c++ -std=c++17 -isystem "$cuda" -DRONDO_NO_CUDA_HEADERS \
   -include "$root/api/nccl.h" -include cuda_runtime.h
 
-describe() {  # describe <function> <header>; NCCL_OS_LINUX: else NVIDIA's lacks one function
+describe() {  # describe <function> <folder of nccl.h> [options]; NCCL_OS_LINUX: NVIDIA's lacks one
   "$cxx" -std=c++17 -Wno-deprecated-declarations -DNCCL_OS_LINUX -DRONDO_NO_CUDA_HEADERS \
-    -isystem "$cuda" -I. -include "$2" -DFACTS="$1" -c facts.cc -o "$work/$1.o"
+    -isystem "$cuda" -I. -isystem "$2" -include "$2/nccl.h" "${@:3}" -DFACTS="$1" -c facts.cc \
+    -o "$work/$1.o"
 }
 for version in 2.28.9 2.32.3; do
   if ! dir=$(./fetch_nccl.sh "$version" 2>"$work/why"); then
@@ -56,8 +61,10 @@ for version in 2.28.9 2.32.3; do
     exit 77
   fi
   code=$([ "$version" = 2.28.9 ] && echo 22809 || echo 23203)
-  describe "facts_of_$code" "$dir/nccl.h"
+  device=()
+  [ "$code" = 22809 ] || device=(-include "$dir/nccl_device.h" -DDEVICE_FACTS)
+  describe "facts_of_$code" "$dir" "${device[@]}"
 done
-describe facts_of_ours "$root/api/nccl.h"
+describe facts_of_ours "$root/api" -include "$root/api/nccl_device.h" -DDEVICE_FACTS
 "$cxx" -std=c++17 -I. compare_headers.cc "$work"/facts_of_*.o -o "$work/compare"
 "$work/compare"

@@ -10,7 +10,8 @@ trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 libdir=$(dirname "$(find "$work/prefix" -name librondo.so.1)")
 for file in "$libdir/libnccl.so.2" "$libdir/libnccl.so" "$libdir/librondo.so" \
-    "$libdir/pkgconfig/rondo.pc" "$work/prefix/include/nccl.h" "$work/prefix/include/rondo.h" \
+    "$libdir/pkgconfig/rondo.pc" \
+    "$work"/prefix/include/{nccl,nccl_device,nccl_device_code,rondo}.h \
     "$work/prefix/bin/all_reduce_perf" "$work/prefix/bin/sendrecv_perf" \
     "$work/prefix/share/rondo/examples/hello_allreduce.c" \
     "$work/prefix/share/rondo/topologies/dgx-h100.xml" "$work/prefix/share/man/man1/rondo.1" \

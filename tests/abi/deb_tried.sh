@@ -23,6 +23,7 @@ rondo --version
 [ -e /usr/share/zsh/vendor-completions/_rondo ]
 [ -e /usr/share/fish/vendor_completions.d/rondo.fish ]
 [ -s /usr/share/doc/librondo1/copyright ]
+[ -e /usr/include/rondo/nccl_device.h ]
 cc /usr/share/rondo/examples/hello_allreduce.c $(pkg-config --cflags --libs rondo) -o /tmp/hello
 rondo run -n 2 -- /tmp/hello
 rondo preload | grep '^LD_PRELOAD=/usr/lib/.*/rondo/libnccl.so.2$' >/dev/null

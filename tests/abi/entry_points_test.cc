@@ -5,14 +5,8 @@
 #include <cstring>
 #include <string>
 
-#include "api/device_types.h"
+#include "api/nccl_device.h"
 #include "api/rondo.h"
-
-extern "C" {
-ncclResult_t ncclDevCommCreate(ncclComm_t, const ncclDevCommRequirements*, ncclDevComm*);
-ncclTeam ncclTeamWorld(ncclComm_t);
-int ncclTeamRankToWorld(ncclComm_t, ncclTeam, int);
-}
 
 namespace {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled with -DFACTS=<function name> and -include <the nccl.h to be described>.
+// Compiled with -DFACTS=<function name> and -include <the nccl.h to be described>, and perhaps
+// -include <its nccl_device.h> -DDEVICE_FACTS.
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
@@ -37,6 +38,7 @@ std::string initial_bytes(const T& value) {
 #define FUNCTION(name)                                                \
   facts.push_back({"nccl" #name, type_name<decltype(nccl##name)>()}); \
   facts.push_back({"pnccl" #name, type_name<decltype(pnccl##name)>()});
+#define UNPROFILED(name) facts.push_back({"nccl" #name, type_name<decltype(nccl##name)>()});
 // Padding is zeroed first, so that all bytes compare.
 #define INITIALIZER(type, initializer)                                                 \
   {                                                                                    \
@@ -52,6 +54,9 @@ Facts FACTS() {
 #include "facts_22809.inc"
 #if NCCL_VERSION_CODE >= 23203
 #include "facts_23203.inc"
+#endif
+#ifdef DEVICE_FACTS
+#include "facts_device.inc"
 #endif
   return facts;
 }

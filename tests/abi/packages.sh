@@ -20,7 +20,7 @@ leave_nccl_out() {
   cmake -B build/deb -DRONDO_INSTALL_NCCL=OFF >/dev/null
   DESTDIR=$PWD/build/deb-prefix cmake --install build/deb >/dev/null
   [ -n "$(find build/deb-prefix -name librondo.so.1)" ]
-  [ -z "$(find build/deb-prefix -name 'libnccl*' -o -name nccl.h)" ] ||
+  [ -z "$(find build/deb-prefix -name 'libnccl*' -o -name 'nccl*.h')" ] ||
     { echo "RONDO_INSTALL_NCCL=OFF installs NCCL's names"; exit 1; }
 }
 
@@ -50,6 +50,7 @@ wheel() {
   build/wheel-venv/bin/python -m auditwheel show build/wheels/rondo-*.whl | tee build/wheel.audit
   grep -q 'manylinux_2_34' build/wheel.audit
   first_result
+  ls build/first-result/lib/python*/site-packages/rondo/include/nccl_device.h >/dev/null
   for library in librondo.so.1 libnccl.so.2; do
     tests/abi/check_exports.sh build/first-result/lib/python*/site-packages/rondo/lib/$library \
       $library

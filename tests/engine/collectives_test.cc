@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "kernels/algorithms/table.h"
 #include "kernels/reduce.h"
 #include "tests/support/check_call.h"
 #include "tests/support/engine_rank.h"
@@ -70,23 +71,16 @@ TEST_P(CollectivesTest, EqualTheReferenceForEverySizeClass) {
 // are exact in any order.
 TEST_P(CollectivesTest, EqualTheReferenceAlongConnections) {
   const int n = GetParam();
-  struct Row {
-    const char* algorithm;
-    std::vector<Collective> collectives;
-  };
-  const Row rows[] = {
-      {"ring",
-       {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter,
-        Collective::kBroadcast, Collective::kReduce}},
-      {"tree", {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce}},
-      {"recursive", {Collective::kAllReduce}},
-  };
-  for (const Row& row : rows) {
-    setenv("NCCL_ALGO", row.algorithm, 1);
+  for (int a = 0; a < kAlgorithmCount; ++a) {
+    const auto algorithm = static_cast<Algorithm>(a);
+    if (!has_rows(algorithm, Verbs::kPrimitives, Where::kHost)) continue;
+    setenv("NCCL_ALGO", std::string(name(algorithm)).c_str(), 1);
     const Communicators comms = make_communicators(n);
     unsetenv("NCCL_ALGO");
     unsigned seed = 100;
-    for (Collective collective : row.collectives) {
+    for (const AlgorithmRow& row : kAlgorithms) {
+      if (row.algorithm != algorithm || !row.runs(Where::kHost)) continue;
+      const Collective collective = row.collective;
       for (std::size_t count : {1, 17, 4099, 150001}) {
         for (RedOp op : {RedOp::kSum, RedOp::kAvg, RedOp::kPreMulSum, RedOp::kMax}) {
           if (op != RedOp::kSum && !reduces(collective)) continue;
@@ -96,7 +90,7 @@ TEST_P(CollectivesTest, EqualTheReferenceAlongConnections) {
           check(comms, c, seed % 2 == 0, seed % 3);
           if (HasFatalFailure()) return;
           if (n > 1) {
-            EXPECT_EQ(name(comms[0]->last_plan().algorithm), row.algorithm);
+            EXPECT_EQ(name(comms[0]->last_plan().algorithm), name(algorithm));
           }
         }
       }

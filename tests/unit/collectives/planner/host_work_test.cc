@@ -40,6 +40,22 @@ TEST(HostWork, IsPositiveForEveryCallAndGrowsWithItsBytes) {
       }
 }
 
+// Each algorithm alone: a row of the table without one of kStrategies (host_strategies.cc), or one
+// that costs nothing, would never run.
+TEST(HostWork, IsKnownForEveryRowOfTheTable) {
+  for (const AlgorithmRow& row : kAlgorithms) {
+    if (!row.runs(Where::kHost) || row.collective == Collective::kBarrier) continue;
+    PlanFacts facts = row.verbs == Verbs::kViews ? facts_on(4, 2) : facts_on(4);
+    facts.algorithms = *parse_algorithms(name(row.algorithm), "test");
+    const CallRecord record = call_of_bytes(row.collective, kFewBytes);
+    const auto plan = make_plan(facts, record);
+    ASSERT_TRUE(plan.ok()) << name(row.algorithm) << ' ' << name(row.collective) << ": "
+                           << plan.error().text;
+    EXPECT_EQ(name(plan->algorithm), name(row.algorithm)) << name(row.collective);
+    EXPECT_GT(predicted_ns(facts, record), 0) << name(row.algorithm);
+  }
+}
+
 TEST(HostWork, OfTwoShotIsMoreMeetingsAndFewerBytesThanOfOneShot) {
   for (const int ranks : {2, 4, 8, 64}) {
     const PlanFacts facts = facts_on(ranks);

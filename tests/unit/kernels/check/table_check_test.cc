@@ -68,12 +68,6 @@ void set_hosts(const AlgorithmRow& row, int shape, Case& c) {
   c.hosts = all;
 }
 
-// True for rows that may run over any order of the ranks.
-bool over_positions(const AlgorithmRow& row) {
-  return row.verbs == Verbs::kPrimitives &&
-         (row.algorithm == Algorithm::kRing || row.algorithm == Algorithm::kTree);
-}
-
 // Limit in elements up to which an exchange sends its part as a whole: never, a few, always.
 std::uint64_t whole_of(int mode) {
   constexpr std::uint64_t kWholes[] = {0, 2, 9, 1 << 20};
@@ -89,7 +83,7 @@ class EveryAlgorithm : public testing::TestWithParam<AlgorithmRow> {
  protected:
   const AlgorithmRow& row() const { return GetParam(); }
   int min_ranks() const {
-    return row().algorithm == Algorithm::kRing || row().verbs == Verbs::kViews ? 2 : 1;
+    return row().verbs == Verbs::kViews ? 2 : row().min_ranks;  // two hosts
   }
   int roots(int ranks) const { return is_rooted(row().collective) ? ranks : 1; }
 
@@ -180,7 +174,7 @@ TEST_P(EveryAlgorithm, IsRightInThousandsOfSchedules) {
     c.seed = seed;
     set_hosts(row(), static_cast<int>(draw(9)), c);
     set_mode(row(), static_cast<int>(draw(kModes)), c);
-    if (over_positions(row()) && draw(2) != 0) {
+    if (row().any_order && draw(2) != 0) {
       for (int r = 0; r < c.ranks; ++r) c.ring.push_back(r);
       std::shuffle(c.ring.begin(), c.ring.end(), random);
     }

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nccl_device_code.h: NCCL's device API for kernels. Included by nccl_device.h under nvcc or clang.
+ *
+ * Kernels that use these names compile. They never run on Rondo in a program that looks at results,
+ * because ncclDevCommCreate refuses. If one is launched all the same, its first use of NCCL stops
+ * the kernel with cudaErrorAssert and a line on stderr that says why. Nothing here reads or
+ * writes memory of peers.
+ *
+ * Sessions of LLA2A and CFT, and ncclLsaReduceSum and its like, fail a static_assert that says what
+ * to do: build such a kernel with NVIDIA's header, and run it on NVIDIA's library.
+ */
+#ifndef NCCL_DEVICE_CODE_H_
+#define NCCL_DEVICE_CODE_H_
+
+#include <cuda/atomic>
+
+#define NCCL_DEVICE_INLINE __device__ __forceinline__
+#define NCCL_HOST_DEVICE_INLINE __host__ __device__ __forceinline__
+
+namespace rondo_device {
+
+// assert() would be empty under NDEBUG.
+inline __device__ __noinline__ void refuse() {
+  __assert_fail(
+      "NCCL's device API runs in kernels: Rondo does not have it, and ncclDevCommCreate said so; "
+      "use the host API where ncclCommProperties_t::deviceApiSupport is false",
+      "nccl_device.h", 0, "a kernel");
+}
+
+template <class Result>
+__device__ Result refused() {
+  refuse();
+  return Result{};
+}
+
+template <class...>
+struct Missing {
+  static constexpr bool value = false;
+};
+
+}  // namespace rondo_device
+
+struct ncclTeamTagWorld {};
+struct ncclTeamTagLsa {};
+struct ncclTeamTagRail {};
+
+enum class ncclGinFenceLevel : uint32_t { None = 0, Put = 1, Get = 2, Relaxed = None };
+NCCL_HOST_DEVICE_INLINE constexpr ncclGinFenceLevel operator|(ncclGinFenceLevel a,
+                                                              ncclGinFenceLevel b) {
+  return static_cast<ncclGinFenceLevel>(static_cast<uint32_t>(a) | static_cast<uint32_t>(b));
+}
+
+enum ncclGinOptFlags {
+  ncclGinOptFlagsDefault = 0,
+  ncclGinOptFlagsMaySkipCreditCheck = 1,
+  ncclGinOptFlagsAggregateRequests = 2
+};
+enum ncclGinResourceSharingMode : uint8_t {
+  NCCL_GIN_RESOURCE_SHARING_GPU = 0,
+  NCCL_GIN_RESOURCE_SHARING_CTA = 1,
+  NCCL_GIN_RESOURCE_SHARING_THREAD = 2
+};
+
+// ---- Groups of threads: these work ---------------------------------------------------------
+
+struct ncclCoopCta {
+  __device__ int thread_rank() const { return static_cast<int>(threadIdx.x); }
+  __device__ int size() const { return static_cast<int>(blockDim.x); }
+  __device__ int num_threads() const { return size(); }
+  __device__ void sync() { __syncthreads(); }
+};
+
+template <int kThreads>
+struct ncclCoopTile {  // aligned threads of a warp
+  static_assert(kThreads > 0 && kThreads <= 32 && (kThreads & (kThreads - 1)) == 0,
+                "a tile has 1, 2, 4, 8, 16 or 32 threads");
+  __device__ int thread_rank() const { return static_cast<int>(threadIdx.x) % kThreads; }
+  __device__ constexpr int size() const { return kThreads; }
+  __device__ constexpr int num_threads() const { return kThreads; }
+  __device__ uint32_t laneMask() const {
+    const uint32_t first = threadIdx.x % 32 / kThreads * kThreads;
+    return (~0u >> (32 - kThreads)) << first;
+  }
+  __device__ void sync() { __syncwarp(laneMask()); }
+};
+using ncclCoopThread = ncclCoopTile<1>;
+using ncclCoopWarp = ncclCoopTile<32>;
+
+// ---- Teams and addresses ---------------------------------------------------------------------
+
+inline __device__ ncclTeam ncclTeamWorld(const ncclDevComm& comm) {
+  return {comm.nRanks, comm.rank, 1};
+}
+inline __device__ ncclTeam ncclTeamLsa(const ncclDevComm& comm) {
+  return {comm.lsaSize, comm.lsaRank, 1};
+}
+inline __device__ ncclTeam ncclTeamRail(const ncclDevComm&) {
+  return rondo_device::refused<ncclTeam>();
+}
+inline __device__ int ncclTeamRankToWorld(const ncclDevComm&, ncclTeam, int) {
+  return rondo_device::refused<int>();
+}
+inline __device__ int ncclTeamRankToLsa(const ncclDevComm&, ncclTeam, int) {
+  return rondo_device::refused<int>();
+}
+
+#define RONDO_POINTER_(name, ...) \
+  inline __device__ void* name(__VA_ARGS__) { return rondo_device::refused<void*>(); }
+RONDO_POINTER_(ncclGetLocalPointer, ncclWindow_t, size_t)
+RONDO_POINTER_(ncclGetLsaPointer, ncclWindow_t, size_t, int)
+RONDO_POINTER_(ncclGetPeerPointer, ncclWindow_t, size_t, int)
+RONDO_POINTER_(ncclGetPeerPointer, ncclWindow_t, size_t, ncclTeam, int)
+RONDO_POINTER_(ncclGetMultimemPointer, ncclWindow_t, size_t, ncclMultimemHandle)
+RONDO_POINTER_(ncclGetLsaMultimemPointer, ncclWindow_t, size_t, const ncclDevComm&)
+RONDO_POINTER_(ncclGetResourceBufferLocalPointer, const ncclDevComm&, ncclDevResourceHandle)
+RONDO_POINTER_(ncclGetResourceBufferLsaPointer, const ncclDevComm&, ncclDevResourceHandle, int)
+RONDO_POINTER_(ncclGetResourceBufferLsaMultimemPointer, const ncclDevComm&, ncclDevResourceHandle)
+#undef RONDO_POINTER_
+
+// ---- Barriers and GIN: any arguments -----------------------------------------------------------
+
+struct ncclGin_None {};
+#define RONDO_SIGNAL_(name, ...) \
+  struct ncclGin_##name {        \
+    __VA_ARGS__;                 \
+  };
+#define RONDO_SIGNALS_(prefix)                                                       \
+  RONDO_SIGNAL_(prefix##SignalInc, ncclGinSignal_t signal)                           \
+  RONDO_SIGNAL_(prefix##SignalAdd, ncclGinSignal_t signal; uint64_t value)           \
+  RONDO_SIGNAL_(prefix##VASignalInc, ncclWindow_t signalWindow; size_t signalOffset) \
+  RONDO_SIGNAL_(prefix##VASignalAdd, ncclWindow_t signalWindow; size_t signalOffset; uint64_t value)
+RONDO_SIGNALS_()
+RONDO_SIGNALS_(Weak)
+RONDO_SIGNALS_(Strong)
+RONDO_SIGNAL_(CounterInc, ncclGinCounter_t counter)
+RONDO_SIGNAL_(WeakCounterInc, ncclGinCounter_t counter)
+#undef RONDO_SIGNALS_
+#undef RONDO_SIGNAL_
+
+#define RONDO_METHOD_(result, name, qualifiers)     \
+  template <class... Arguments>                     \
+  __device__ result name(Arguments...) qualifiers { \
+    return rondo_device::refused<result>();         \
+  }
+// Those with a limit of cycles return a status.
+#define RONDO_ACTION_(name, qualifiers) RONDO_METHOD_(ncclResult_t, name, qualifiers)
+
+template <unsigned kBackends>
+struct ncclGin_BackendMask {
+  __device__ ncclGin_BackendMask(const ncclDevComm&, int,
+                                 ncclGinResourceSharingMode = NCCL_GIN_RESOURCE_SHARING_GPU) {
+    rondo_device::refuse();
+  }
+  RONDO_ACTION_(put, const)
+  RONDO_ACTION_(putValue, const)
+  RONDO_ACTION_(get, const)
+  RONDO_ACTION_(signal, const)
+  RONDO_ACTION_(flush, const)
+  RONDO_ACTION_(flushAsync, const)
+  RONDO_ACTION_(wait, const)
+  RONDO_ACTION_(waitCounter, const)
+  RONDO_ACTION_(waitSignal, const)
+  RONDO_ACTION_(resetCounter, const)
+  RONDO_ACTION_(resetSignal, const)
+  RONDO_METHOD_(uint64_t, readCounter, const)
+  RONDO_METHOD_(uint64_t, readSignal, const)
+};
+using ncclGin = ncclGin_BackendMask<~0u>;
+
+#define RONDO_SESSION_(name)              \
+  template <class Coop>                   \
+  struct name {                           \
+    template <class... Arguments>         \
+    __device__ name(Coop, Arguments...) { \
+      rondo_device::refuse();             \
+    }                                     \
+    name(const name&) = delete;           \
+    RONDO_ACTION_(arrive, )               \
+    RONDO_ACTION_(wait, )                 \
+    RONDO_ACTION_(sync, )                 \
+  };
+RONDO_SESSION_(ncclLsaBarrierSession)
+RONDO_SESSION_(ncclGinBarrierSession)
+RONDO_SESSION_(ncclBarrierSession)
+#undef RONDO_SESSION_
+#undef RONDO_METHOD_
+#undef RONDO_ACTION_
+
+// ---- Not there -------------------------------------------------------------------------------
+
+#define RONDO_MISSING_(name, ...)                                                             \
+  static_assert(rondo_device::Missing<__VA_ARGS__>::value, #name                              \
+                " is not in Rondo's nccl_device.h: Rondo refuses NCCL's device API. Compile " \
+                "this kernel with NVIDIA's header, for NVIDIA's library")
+#define RONDO_MISSING_SESSION_(name) \
+  template <class Coop>              \
+  struct name {                      \
+    RONDO_MISSING_(name, Coop);      \
+  };
+#define RONDO_MISSING_FUNCTION_(name)   \
+  template <class... Arguments>         \
+  __device__ void name(Arguments...) {  \
+    RONDO_MISSING_(name, Arguments...); \
+  }
+RONDO_MISSING_SESSION_(ncclLLA2ASession)
+RONDO_MISSING_SESSION_(ncclCftBarrierSession)
+RONDO_MISSING_FUNCTION_(ncclLocalCopy)
+RONDO_MISSING_FUNCTION_(ncclLocalReduceSum)
+RONDO_MISSING_FUNCTION_(ncclLocalReduceSumCopy)
+RONDO_MISSING_FUNCTION_(ncclLsaCopy)
+RONDO_MISSING_FUNCTION_(ncclLsaReduceLsaCopy)
+RONDO_MISSING_FUNCTION_(ncclLsaReduceMultimemCopy)
+RONDO_MISSING_FUNCTION_(ncclLsaReduceSum)
+RONDO_MISSING_FUNCTION_(ncclLsaReduceSumCopy)
+RONDO_MISSING_FUNCTION_(ncclLsaReduceSumLsaCopy)
+RONDO_MISSING_FUNCTION_(ncclLsaReduceSumMultimemCopy)
+RONDO_MISSING_FUNCTION_(ncclMultimemCopy)
+RONDO_MISSING_FUNCTION_(ncclMultimemReduceSum)
+RONDO_MISSING_FUNCTION_(ncclMultimemReduceSumCopy)
+RONDO_MISSING_FUNCTION_(ncclMultimemReduceSumLsaCopy)
+RONDO_MISSING_FUNCTION_(ncclMultimemReduceSumMultimemCopy)
+#undef RONDO_MISSING_FUNCTION_
+#undef RONDO_MISSING_SESSION_
+#undef RONDO_MISSING_
+
+#endif

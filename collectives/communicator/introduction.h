@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank tells all others when it joins: who and where it is, what its environment asks for,
+// and what its machine can do. From the records of all ranks each derives the same facts and plans
+// (agreed_facts.h).
+//
+// Reads the environment and the machine; takes no part in a meeting. Fails if a variable has a
+// value that cannot be read, with its name.
+//
+//   RONDO_TRY(const InitRecord mine, introduction(request, listener.name, address, joined));
+//   session.all_gather(mine.encode());
+#pragma once
+
+#include <string>
+
+#include "collectives/communicator/communicator.h"
+#include "collectives/context/init_record.h"
+
+namespace rondo {
+
+// socket: where processes of this host reach this rank. address: where children's ranks do.
+// joined: the secret that this rank joined with; only its name is told.
+Result<InitRecord> introduction(const CreateRequest& request, const std::string& socket,
+                                const bootstrap::UniqueId& address,
+                                const bootstrap::Secret& joined);
+
+}  // namespace rondo

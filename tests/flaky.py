@@ -19,7 +19,7 @@ import sys
 
 KEPT = "build/flaky.txt"
 TIMES = 3
-# So many failures are not luck, and would take long: none runs again.
+# More failures are not luck, and would take long: none runs again.
 TOO_MANY = 10
 # A report of a sanitizer is right even if the next run has none.
 NEVER_LUCK = re.compile(r"(Address|Thread|Leak|UndefinedBehavior)Sanitizer|: runtime error: ")
@@ -56,7 +56,7 @@ def rows(path=KEPT):
         return [line.rstrip("\n").split("\t") for line in file]
 
 
-def told(since, path=KEPT):
+def lines_since(since, path=KEPT):
     """The lines for the flaky tests since a time: none if there were none."""
     kept = rows(path)
     often = collections.Counter(name for *_, name in kept)
@@ -72,5 +72,5 @@ def told(since, path=KEPT):
 
 
 if __name__ == "__main__":
-    for text in told(sys.argv[1]):
+    for text in lines_since(sys.argv[1]):
         print(text)

@@ -16,8 +16,8 @@ TESTS = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 sys.path.insert(0, TESTS)
 import flaky  # noqa: E402
 
-DEEDS = {"pass": "", "fail": "seed(); sys.exit(1)", "crash": "os.abort()", "hang": "time.sleep(600)",
-         "skip": "sys.exit(77)", "race": "print('WARNING: ThreadSanitizer: race'); sys.exit(66)"}
+DEEDS = {"pass": "", "fail": "seed(); sys.exit(1)", "crash": "os.abort()",
+         "hang": "time.sleep(600)", "skip": "sys.exit(77)", "race": "print('WARNING: ThreadSanitizer: race'); sys.exit(66)"}
 COUNTED = """#!/usr/bin/env python3
 import os, sys, time
 def seed(): print('reproduce with RONDO_TEST_SEED=%s' % (4711 + run), flush=True)
@@ -70,7 +70,8 @@ class Again(unittest.TestCase):
 
     def expect_failure(self, source, deeds, runs):
         status, lines = self.run_test(source, deeds)
-        self.assertEqual((status, lines[-2:]), (1, ["failed: One", "0 passed, 1 failed, 0 skipped"]))
+        self.assertEqual((status, lines[-2:]),
+                         (1, ["failed: One", "0 passed, 1 failed, 0 skipped"]))
         self.assertEqual((self.runs(), flaky.rows(self.flaky)), (runs, []))
 
     def expect_flaky(self, source, deeds, seed):
@@ -124,10 +125,10 @@ class Again(unittest.TestCase):
         for output in ("", "RONDO_SIMT_SEED=3"):
             flaky.keep("One", output, self.flaky)
         flaky.keep("Two", "", self.flaky)
-        self.assertEqual(flaky.told(time.time() - 60, self.flaky),
+        self.assertEqual(flaky.lines_since(time.time() - 60, self.flaky),
                          ["flaky: One", "flaky: One (RONDO_SIMT_SEED=3)", "flaky: Two",
                           f"mend first, flaky 2 times ({self.flaky}): One", "2 flaky"])
-        self.assertEqual(flaky.told(time.time() + 60, self.flaky), [])
+        self.assertEqual(flaky.lines_since(time.time() + 60, self.flaky), [])
 
     def test_pytest(self):
         """A program in place of Python prints what pytest would."""
@@ -139,9 +140,10 @@ class Again(unittest.TestCase):
                 file.write(SCRIPT.format(count=self.path(f"runs{status}"), deeds=deeds))
             os.chmod(name, 0o755)
             path = self.path(f"counts{status}")
-            done = subprocess.run([sys.executable, f"{TESTS}/run_pytest.py", name, "--flaky",
-                                   self.flaky, "x.py"], env=os.environ | {"RONDO_TEST_COUNTS": path},
-                                  cwd=TESTS, stdout=subprocess.DEVNULL, check=False)
+            done = subprocess.run(
+                [sys.executable, f"{TESTS}/run_pytest.py", name, "--flaky", self.flaky, "x.py"],
+                env=os.environ | {"RONDO_TEST_COUNTS": path}, cwd=TESTS,
+                stdout=subprocess.DEVNULL, check=False)
             with open(path, encoding="utf-8") as file:
                 self.assertEqual((done.returncode, file.read()), (status, counts + "\n"))
         self.assertEqual([row[3] for row in flaky.rows(self.flaky)], ["x.py::test"])

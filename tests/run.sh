@@ -28,9 +28,10 @@ build() {
 }
 
 # Tests mostly wait, so two cores run three at once. Tests that share the machine badly run alone;
-# no test asserts a time.
+# no test asserts a time. A failed test runs again, except where failures by chance are looked for.
+flaky="--flaky build/flaky.txt"
 run_tests() {  # BUILD [options of tests/run_tests.py]
-  python3 tests/run_tests.py "build/$1" -j "${RONDO_TEST_JOBS:-3}" --slowest 5 "${@:2}"
+  python3 tests/run_tests.py "build/$1" -j "${RONDO_TEST_JOBS:-3}" --slowest 5 $flaky "${@:2}"
 }
 
 stage_dev() {
@@ -180,14 +181,8 @@ stage_alone() {
   cmake --build build/alone -- --quiet
 }
 
-# VENV ARGUMENTS...: runs pytest and saves its counts for the last line of this program.
-run_pytest() {
-  local word log=build/pytest.log
-  "$1/bin/python" -m pytest -q -p no:cacheprovider "${@:2}" | tee $log
-  for word in passed failed skipped; do
-    tail -n 1 $log | grep -oP "\d+(?= $word)" || echo 0
-  done | paste -sd ' ' >>"$RONDO_TEST_COUNTS"
-}
+# VENV ARGUMENTS...
+run_pytest() { python3 tests/run_pytest.py "$1/bin/python" $flaky "${@:2}"; }
 
 # PyTorch programs on the installed wheel, with any build of torch from 2.12 on. Without RONDO_TORCH
 # a few of them also run on the newest release, with the same wheel of Rondo.
@@ -240,6 +235,7 @@ stage_vllm() { . tests/torch/libraries.sh && with_vllm; }
 # As on a busy machine: no test may depend on its speed. The starvation ends with this program,
 # however it ends.
 stage_loaded() (
+  flaky=
   python3 tests/starvation.py $$ &
   trap "kill $! 2>/dev/null || true" EXIT
   trap 'exit 1' INT TERM
@@ -396,3 +392,4 @@ done
 echo "all stages passed: $*; $(($(date +%s) - begun)) s"
 awk '{p += $1; f += $2; s += $3} END {print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"}' \
   "$RONDO_TEST_COUNTS"
+python3 tests/flaky.py "$begun"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests that CTest lists for a build; tests of one GoogleTest program share processes.
 
-  tests/run_tests.py BUILD [-R REGEX] [-E REGEX] [-j JOBS] [--batch TESTS]
+  tests/run_tests.py BUILD [-R REGEX] [-E REGEX] [-j JOBS] [--batch TESTS] [--flaky FILE]
   tests/run_tests.py BUILD -R REGEX --repeat N      N times, as on a busy machine (starvation.py)
 
 One process per test would start 1,900 processes for the stage dev: half of its time. So up to 24
@@ -12,8 +12,12 @@ sanitizer's report), each of them runs again in a separate process. Tests with t
 always have one. Tests that CTest runs alone (RUN_SERIAL) do so here, one per process, after all
 others.
 
+With --flaky, a failed test (a crash and an exceeded time are failures, too) runs again at the end,
+alone, three times. If it passes each time it is flaky: it counts as passed, and FILE keeps its name
+(flaky.py). Otherwise it has failed.
+
 Prints each failure as it happens, then 'N passed, N failed, N skipped' with the reasons for skipped
-tests. Exits with 1 if a test failed, with 2 if no test matches.
+tests, and 'N flaky' if there are some. Exits with 1 if a test failed, with 2 if no test matches.
 """
 import argparse
 import collections
@@ -29,6 +33,7 @@ import sys
 import threading
 import time
 
+import flaky
 from starvation import Starvation
 
 BATCH = 24
@@ -60,10 +65,12 @@ class Test:
 
 
 class Outcome:
-    """passed, failed or skipped; the text gives the reason if it has not passed."""
+    """passed, failed, skipped or flaky; the text gives the reason if it has not passed. Of many: a
+    process with several tests failed, and no test of it alone."""
 
-    def __init__(self, test, verdict, seconds, text=""):
+    def __init__(self, test, verdict, seconds, text="", of_many=False):
         self.test, self.verdict, self.seconds, self.text = test, verdict, seconds, text
+        self.of_many = of_many
 
 
 class Process:
@@ -178,12 +185,16 @@ def run_batch(tests):
             names = ", ".join(test.name for test in tests)
             again[0] = Outcome(tests[0], "failed", 0, "\n".join(
                 [*text, f"exit status {status} of one process with the tests {names}; each by "
-                 "itself passes"]))
+                 "itself passes"]), True)
         return again, []
     if left and not outcomes:
         outcomes = [Outcome(left[0], "failed", 0, "\n".join([*text, f"exit status {status}"]))]
         left = left[1:]
     return outcomes, left
+
+
+def run_alone(test):
+    return run_script(test) if test.filter is None else run_batch([test])[0][0]
 
 
 class Report:
@@ -204,6 +215,19 @@ class Report:
                 print(f"[{len(self.outcomes)}/{self.total}] {count} failed, "
                       f"{now - self.begun:.0f} s", flush=True)
 
+    def run_failed_again(self, file):
+        """What then passes three times is flaky."""
+        failed = [outcome for outcome in self.outcomes if outcome.verdict == "failed"]
+        if not flaky.may_be([outcome.text for outcome in failed]):
+            return
+        for outcome in failed:
+            if outcome.of_many:
+                continue
+            print(f"again, alone: {outcome.test.name}", flush=True)
+            if flaky.passes_again(lambda: run_alone(outcome.test).verdict == "passed"):
+                outcome.verdict = "flaky"
+                flaky.keep(outcome.test.name, outcome.text, file)
+
     def conclude(self, slowest):
         count = collections.Counter(outcome.verdict for outcome in self.outcomes)
         reasons = collections.Counter(
@@ -213,17 +237,19 @@ class Report:
         for reason, times in reasons.most_common():
             print(f"skipped, {times}: {reason or 'no reason given'}")
         for outcome in self.outcomes:
-            if outcome.verdict == "failed":
-                print(f"failed: {outcome.test.name}")
-        counts = [count[verdict] for verdict in ("passed", "failed", "skipped")]
+            if outcome.verdict in ("failed", "flaky"):
+                print(f"{outcome.verdict}: {outcome.test.name}")
+        counts = [count["passed"] + count["flaky"], count["failed"], count["skipped"]]
         print("{} passed, {} failed, {} skipped".format(*counts))
+        if count["flaky"]:
+            print(f"{count['flaky']} flaky")
         if COUNTS:  # of tests/run.sh, which adds up all stages
             with open(COUNTS, "a", encoding="utf-8") as file:
                 print(*counts, file=file)
         return count["failed"] == 0
 
 
-def run_all(tests, jobs, slowest, batch_size=BATCH):
+def run_all(tests, jobs, slowest, batch_size=BATCH, flaky_file=None):
     report, work = Report(len(tests)), queue.Queue()
     kinds = collections.defaultdict(list)
     for test in tests:
@@ -260,6 +286,8 @@ def run_all(tests, jobs, slowest, batch_size=BATCH):
     for test in tests:
         if test.alone:
             carry_out([test])
+    if flaky_file:
+        report.run_failed_again(flaky_file)
     return report.conclude(slowest)
 
 
@@ -278,6 +306,8 @@ def main():
     parser.add_argument("-j", dest="jobs", type=int, default=3, help="processes at once (3)")
     parser.add_argument("--batch", type=int, default=BATCH, help=f"tests to a process ({BATCH})")
     parser.add_argument("--repeat", type=int, help="how often, as on a busy machine")
+    parser.add_argument("--flaky", metavar="FILE",
+                        help="run failed tests again, and keep in FILE those that then pass")
     parser.add_argument("--slowest", type=int, default=0, help="how many slow tests to show (0)")
     wishes = parser.parse_args()
     # A background job ignores the first two, nohup the third.
@@ -294,7 +324,7 @@ def main():
               + (f"; near it: {', '.join(near)}" if near else ""), file=sys.stderr)
         return 2
     passed = (repeat_in_starvation(tests, wishes.repeat) if wishes.repeat
-              else run_all(tests, wishes.jobs, wishes.slowest, wishes.batch))
+              else run_all(tests, wishes.jobs, wishes.slowest, wishes.batch, wishes.flaky))
     return 0 if passed else 1
 
 

@@ -12,7 +12,8 @@
 namespace rondo {
 
 // FIRST(value, name) NEXT(value, name)...; the name as users write it, at most kMaxAlgorithmName
-// letters. The values are in traces and records: a new one goes to the end.
+// letters. The values are in traces and records: a new one goes to the end. kNvls (multicast memory
+// of GPUs) is a kernel of its own, without a row in the table.
 #define RONDO_ALGORITHMS(FIRST, NEXT) \
   FIRST(kOneShot, "oneshot")          \
   NEXT(kTwoShot, "twoshot")           \
@@ -21,7 +22,7 @@ namespace rondo {
   NEXT(kTree, "tree")                 \
   NEXT(kRecursive, "recursive")       \
   NEXT(kHierarchical, "hierarchical") \
-  NEXT(kNvls, "nvls") /* multicast memory of GPUs: its own kernel, no row in the table */
+  NEXT(kNvls, "nvls")
 
 #define RONDO_VALUE(value, name) value,
 enum class Algorithm : std::uint8_t { RONDO_ALGORITHMS(RONDO_VALUE, RONDO_VALUE) };

@@ -3,6 +3,7 @@
 // these exist.
 #include "collectives/model/predictions.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -111,7 +112,7 @@ TEST(Predictions, PlannersChoiceIsMarked) {
   EXPECT_TRUE(ring->chosen);
   const auto prediction = predict(*cluster, large, *ring);
   EXPECT_GT(2 * 7.0 / 8 * (1 << 30) / (prediction->us * 1000), 0.75 * 450);
-  EXPECT_NE(prediction->busiest.find("NVSwitch"), std::string::npos) << prediction->busiest;
+  EXPECT_THAT(prediction->busiest, testing::HasSubstr("NVSwitch")) << prediction->busiest;
 }
 
 // The switch sums only if it can, on one host. Without a request rings are used.
@@ -149,7 +150,7 @@ TEST(Predictions, PortsAreTheLimitBetweenHosts) {
   const Way* const ring = find_way(ways, "ring", cuda::Protocol::kSimple);
   ASSERT_NE(ring, nullptr);
   const auto prediction = predict(*cluster, record, *ring);
-  EXPECT_NE(prediction->busiest.find("network"), std::string::npos) << prediction->busiest;
+  EXPECT_THAT(prediction->busiest, testing::HasSubstr("network")) << prediction->busiest;
 }
 
 // On uniform machines a ring's closed form equals the simulated time.
@@ -190,9 +191,9 @@ TEST(ClosedForm, IsTheSimulatedTimeOnUniformMachines) {
 
 TEST(GpuCluster, RefusesWhatIsNotThere) {
   const auto too_many = GpuCluster::make(test::fixture("dgx-h100"), {.hosts = 1, .gpus = 9});
-  EXPECT_NE(too_many.error().text.find("9 GPUs a host: this machine has 8"), std::string::npos);
+  EXPECT_THAT(too_many.error().text, testing::HasSubstr("9 GPUs a host: this machine has 8"));
   const auto alone = GpuCluster::make(test::fixture("one-gpu"), {.hosts = 1});
-  EXPECT_NE(alone.error().text.find("needs two ranks"), std::string::npos) << alone.error().text;
+  EXPECT_THAT(alone.error().text, testing::HasSubstr("needs two ranks")) << alone.error().text;
   const auto none = GpuCluster::make(test::fixture("cpu-box"), {.hosts = 4});
   EXPECT_FALSE(none.ok());
 }

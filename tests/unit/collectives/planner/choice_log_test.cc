@@ -3,6 +3,7 @@
 // logging is on.
 #include "collectives/planner/choice_log.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -39,7 +40,7 @@ TEST(ChoiceText, OfHostMemoryNamesBothWaysTheirTimesAndWhatTheyRestOn) {
   EXPECT_TRUE(text.starts_with(to_string(sum_of(1 << 18)) + ": " +
                                std::string(name(plan.algorithm)) + ", predicted "))
       << text;
-  EXPECT_NE(text.find("; next best "), std::string::npos) << text;
+  EXPECT_THAT(text, testing::HasSubstr("; next best ")) << text;
   EXPECT_TRUE(text.ends_with("; on priors")) << text;
   facts.costs.measured = true;
   EXPECT_TRUE(choice_text(facts, sum_of(1 << 18), plan).ends_with("that rondo tune has measured"));
@@ -53,15 +54,15 @@ TEST(ChoiceText, OfGpusNamesProtocolsAndThePlugin) {
     return choice_text(facts, record, gpu::make_device_plan(facts, record).value());
   };
   const std::string own = text_of();
-  EXPECT_NE(own.find(" by "), std::string::npos) << own;
-  EXPECT_NE(own.find("; next best "), std::string::npos) << own;
+  EXPECT_THAT(own, testing::HasSubstr(" by ")) << own;
+  EXPECT_THAT(own, testing::HasSubstr("; next best ")) << own;
   EXPECT_TRUE(own.ends_with("; on priors, unmeasured")) << own;
-  EXPECT_EQ(own.find("plugin"), std::string::npos) << own;
+  EXPECT_THAT(own, testing::Not(testing::HasSubstr("plugin"))) << own;
   ways.at(Collective::kAllReduce, 18) = {true, Algorithm::kTree, cuda::Protocol::kLL, 1};
   facts.tuned = &ways;
   const std::string tuned = text_of();
-  EXPECT_NE(tuned.find(": tree by LL on 1 channel, predicted "), std::string::npos) << tuned;
-  EXPECT_NE(tuned.find("; chosen by the tuner plugin; on priors"), std::string::npos) << tuned;
+  EXPECT_THAT(tuned, testing::HasSubstr(": tree by LL on 1 channel, predicted ")) << tuned;
+  EXPECT_THAT(tuned, testing::HasSubstr("; chosen by the tuner plugin; on priors")) << tuned;
 }
 
 class ChoiceLogTest : public testing::Test {

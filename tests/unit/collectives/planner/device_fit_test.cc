@@ -3,6 +3,7 @@
 // depends on them. Also tests how the planner uses them and how explanations show them.
 #include "collectives/planner/device_fit.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -121,11 +122,11 @@ std::string costs_of(const DevicePlanFacts& facts) {
 
 TEST(DeviceCosts, AreCalledMeasuredOrPriorInExplanations) {
   DevicePlanFacts facts = usual_facts(4, 4, true, true);
-  EXPECT_NE(costs_of(facts).find("assumed, unmeasured"), std::string::npos) << costs_of(facts);
+  EXPECT_THAT(costs_of(facts), testing::HasSubstr("assumed, unmeasured")) << costs_of(facts);
   facts.costs.set(DeviceRate::kLaunch, 5000);
   EXPECT_TRUE(costs_of(facts).starts_with("measured in part; by rondo tune; on priors: "))
       << costs_of(facts);
-  EXPECT_NE(costs_of(facts).find("peer_ll"), std::string::npos) << costs_of(facts);
+  EXPECT_THAT(costs_of(facts), testing::HasSubstr("peer_ll")) << costs_of(facts);
   for (const DeviceRateInfo& info : kDeviceRateTable) facts.costs.set(info.rate, info.prior);
   EXPECT_EQ(costs_of(facts), "measured; by rondo tune");
 }

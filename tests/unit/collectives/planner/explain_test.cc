@@ -2,6 +2,7 @@
 // explain() reports what the planner does.
 #include "collectives/planner/explain.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/collectives/planner/host_calls.h"
@@ -54,7 +55,7 @@ TEST(Explain, ReportsWhatTheChoiceIsWorthAndWhereAnotherBegins) {
   EXPECT_EQ(row(small, "algorithm"), "oneshot");
   EXPECT_EQ(row(small, "predicted"),
             fmt::format("{:.3g} us", predicted_ns(facts, call(Collective::kAllReduce, 16)) / 1e3));
-  EXPECT_NE(row(small, "predicted", true).find("priors"), std::string::npos);
+  EXPECT_THAT(row(small, "predicted", true), testing::HasSubstr("priors"));
   EXPECT_NE(row(small, "next best"), "oneshot");
   std::uint64_t count = 16;
   while (bytes_text(count * 4) != row(small, "changes at") && count < 1 << 24) count *= 2;
@@ -66,9 +67,8 @@ TEST(Explain, ReportsWhatTheChoiceIsWorthAndWhereAnotherBegins) {
 TEST(Explain, ReportsWhetherCostsWereMeasured) {
   PlanFacts facts = facts_of(2, 1);
   facts.costs.measured = true;
-  EXPECT_NE(row(explain(facts, call(Collective::kBroadcast, 16)), "predicted", true)
-                .find("rondo tune has measured"),
-            std::string::npos);
+  EXPECT_THAT(row(explain(facts, call(Collective::kBroadcast, 16)), "predicted", true),
+              testing::HasSubstr("rondo tune has measured"));
 }
 
 TEST(Explain, ReportsWhatTheEnvironmentForbids) {
@@ -81,8 +81,8 @@ TEST(Explain, ReportsWhatTheEnvironmentForbids) {
 TEST(Explain, ReportsThatHostsAreAHierarchy) {
   const auto rows = explain(facts_of(4, 2), call(Collective::kAllReduce, 1'000'000));
   EXPECT_EQ(row(rows, "algorithm"), "hierarchical");
-  EXPECT_NE(row(rows, "algorithm", true).find("by 2 ranks of each"), std::string::npos);
-  EXPECT_NE(row(rows, "order", true).find("tree over hosts"), std::string::npos);
+  EXPECT_THAT(row(rows, "algorithm", true), testing::HasSubstr("by 2 ranks of each"));
+  EXPECT_THAT(row(rows, "order", true), testing::HasSubstr("tree over hosts"));
   EXPECT_EQ(
       row(explain(facts_of(4, 2, "ring"), call(Collective::kAllReduce, 1'000'000)), "algorithm"),
       "ring");

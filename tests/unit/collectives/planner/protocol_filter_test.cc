@@ -2,6 +2,7 @@
 // NCCL_PROTO on the host: what it permits, what it refuses, and which algorithm then runs.
 #include "collectives/planner/protocol_filter.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "collectives/planner/explain.h"
@@ -45,7 +46,7 @@ TEST(ProtocolFilter, RefusesByName) {
     const auto filter = parse_protocols(text, "NCCL_PROTO");
     ASSERT_FALSE(filter.ok()) << text;
     EXPECT_EQ(filter.code(), StatusCode::kInvalidUsage);
-    EXPECT_NE(filter.error().text.find(fmt::format("NCCL_PROTO='{}'", text)), std::string::npos);
+    EXPECT_THAT(filter.error().text, testing::HasSubstr(fmt::format("NCCL_PROTO='{}'", text)));
   }
   const auto wrong = parse_protocols("LL,simpel", "NCCL_PROTO");
   EXPECT_NE(wrong.error().text.find("'simpel' is not a protocol; Rondo has simple, ll, ll128"),
@@ -53,7 +54,7 @@ TEST(ProtocolFilter, RefusesByName) {
       << wrong.error().text;
   const auto none = parse_protocols("^simple,ll,ll128", "NCCL_PROTO");
   ASSERT_FALSE(none.ok());
-  EXPECT_NE(none.error().text.find("leaves no protocol"), std::string::npos);
+  EXPECT_THAT(none.error().text, testing::HasSubstr("leaves no protocol"));
 }
 
 TEST(ProtocolFilter, DecidesWhetherDataTravelInLines) {
@@ -80,7 +81,7 @@ TEST(ProtocolFilter, IsReportedByExplain) {
   };
   EXPECT_EQ(why("", 1), "nothing");
   EXPECT_TRUE(why("simple", 1).starts_with("simple; by NCCL_PROTO: no data in announcements"));
-  EXPECT_NE(why("LL", 100'000).find("larger data goes through memory"), std::string::npos);
+  EXPECT_THAT(why("LL", 100'000), testing::HasSubstr("larger data goes through memory"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // one wire in.
 #include "kernels/sim/sim_messages.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/kernels/sim/timing.h"
@@ -112,7 +113,7 @@ TEST(SimMessages, SeeWhatNobodyReceives) {
   call.launches[1][0].ctas.pop_back();
   const auto lost = simulate_messages(uniform(3), call);
   ASSERT_FALSE(lost.ok());
-  EXPECT_NE(lost.error().text.find("still wait"), std::string::npos) << lost.error().text;
+  EXPECT_THAT(lost.error().text, testing::HasSubstr("still wait")) << lost.error().text;
   call = to_next_ones(3, 1, kSlot);
   call.launches[2][0].ctas[1][0].peer = 0;
   EXPECT_FALSE(simulate_messages(uniform(3), call).ok());
@@ -121,12 +122,12 @@ TEST(SimMessages, SeeWhatNobodyReceives) {
 TEST(SimMessages, RefuseWhatCannotBeSimulated) {
   SimMessageCall call = to_next_ones(2, 1, kSlot);
   call.slots = 9;
-  EXPECT_NE(simulate_messages(uniform(2), call).error().text.find("9 slots"), std::string::npos);
+  EXPECT_THAT(simulate_messages(uniform(2), call).error().text, testing::HasSubstr("9 slots"));
   call.window = 0;
   call.slots = 8;
-  EXPECT_NE(simulate_messages(uniform(2), call).error().text.find("0 messages"), std::string::npos);
+  EXPECT_THAT(simulate_messages(uniform(2), call).error().text, testing::HasSubstr("0 messages"));
   call.launches.resize(1);
-  EXPECT_NE(simulate_messages(uniform(2), call).error().text.find("1 ranks"), std::string::npos);
+  EXPECT_THAT(simulate_messages(uniform(2), call).error().text, testing::HasSubstr("1 ranks"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Simulated sums and copies of a switch against times computed by hand.
 #include "kernels/sim/sim_multicast.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -88,7 +89,7 @@ TEST(SimMulticast, ExtrapolatedIsSimulated) {
 
 TEST(SimMulticast, RefusesWhatNoSwitchDoes) {
   const auto other = simulate_multicast(switched(), switch_call(Collective::kBroadcast, 64, 1));
-  EXPECT_NE(other.error().text.find("no switch does"), std::string::npos) << other.error().text;
+  EXPECT_THAT(other.error().text, testing::HasSubstr("no switch does")) << other.error().text;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Simulated host-memory collectives against times computed by hand.
 #include "kernels/sim/simulate_host.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/kernels/sim/timing.h"
@@ -164,18 +165,18 @@ TEST(SimulateHost, EveryRankEndsWhereverRanksStand) {
 
 TEST(SimulateHost, NamesWhatItCannotSimulate) {
   const auto text = [](const SimHostCall& call) { return simulate_host(call).error().text; };
-  EXPECT_NE(text(host_call(Algorithm::kRing, Collective::kAllReduce, 4, 4, 64)).find("ring"),
-            std::string::npos);
-  EXPECT_NE(text(host_call(Algorithm::kOneShot, Collective::kAllReduce, 1, 4, 64)).find("1 ranks"),
-            std::string::npos);
-  EXPECT_NE(text(host_call(Algorithm::kOneShot, Collective::kAllReduce, 4, 0, 64)).find("0 cores"),
-            std::string::npos);
+  EXPECT_THAT(text(host_call(Algorithm::kRing, Collective::kAllReduce, 4, 4, 64)),
+              testing::HasSubstr("ring"));
+  EXPECT_THAT(text(host_call(Algorithm::kOneShot, Collective::kAllReduce, 1, 4, 64)),
+              testing::HasSubstr("1 ranks"));
+  EXPECT_THAT(text(host_call(Algorithm::kOneShot, Collective::kAllReduce, 4, 0, 64)),
+              testing::HasSubstr("0 cores"));
   SimHostCall lines = host_call(Algorithm::kTwoShot, Collective::kAllReduce, 4, 4, 64);
   lines.place = HostPath::kLines;
-  EXPECT_NE(text(lines).find("by lines"), std::string::npos);
+  EXPECT_THAT(text(lines), testing::HasSubstr("by lines"));
   SimHostCall root = host_call(Algorithm::kDirect, Collective::kBroadcast, 4, 4, 64);
   root.root = 4;
-  EXPECT_NE(text(root).find("root 4"), std::string::npos);
+  EXPECT_THAT(text(root), testing::HasSubstr("root 4"));
 }
 
 }  // namespace

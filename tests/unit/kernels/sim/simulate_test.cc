@@ -3,6 +3,7 @@
 // and one wire in, and nothing else limits it.
 #include "kernels/sim/simulate.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -247,29 +248,29 @@ TEST(Simulate, RefusesWhatItCannotSimulate) {
   const SimCall good = call_of(Algorithm::kRing, Collective::kAllReduce, 4, 64, 64, 16);
   SimCall views = good;
   views.algorithm = Algorithm::kHierarchical;
-  EXPECT_NE(simulate(uniform(4), views).error().text.find("no algorithm hierarchical"),
-            std::string::npos);
+  EXPECT_THAT(simulate(uniform(4), views).error().text,
+              testing::HasSubstr("no algorithm hierarchical"));
   SimCall pulled = good;
   pulled.algorithm = Algorithm::kTwoShot;  // a separate kernel: simulate_staged()
-  EXPECT_NE(simulate(uniform(4), pulled).error().text.find("no algorithm twoshot"),
-            std::string::npos);
+  EXPECT_THAT(simulate(uniform(4), pulled).error().text,
+              testing::HasSubstr("no algorithm twoshot"));
   SimCall short_ring = good;
   short_ring.streams[0].order.pop_back();
-  EXPECT_NE(simulate(uniform(4), short_ring).error().text.find("a ring of 3 of 4 ranks"),
-            std::string::npos);
+  EXPECT_THAT(simulate(uniform(4), short_ring).error().text,
+              testing::HasSubstr("a ring of 3 of 4 ranks"));
   SimCall crowded = good;
   crowded.algorithm = Algorithm::kTree;
   crowded.collective = Collective::kReduce;
   crowded.ranks = 8;
   crowded.streams[0].order = {0, 1, 2, 3, 4, 5, 6, 7};
   crowded.root = 3;
-  EXPECT_NE(simulate(uniform(8), crowded).error().text.find("rank 3 has three neighbours"),
-            std::string::npos);
+  EXPECT_THAT(simulate(uniform(8), crowded).error().text,
+              testing::HasSubstr("rank 3 has three neighbours"));
   crowded.streams[0].tree = 0;
   EXPECT_TRUE(simulate(uniform(8), crowded).ok()) << "one tree takes any root";
   SimCall one_slot = good;
   one_slot.slots = 1;
-  EXPECT_NE(simulate(uniform(4), one_slot).error().text.find("1 slots"), std::string::npos);
+  EXPECT_THAT(simulate(uniform(4), one_slot).error().text, testing::HasSubstr("1 slots"));
 }
 
 }  // namespace

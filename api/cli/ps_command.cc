@@ -172,7 +172,11 @@ JobLine job_line_of(const ListedJob& job) {
   line.pid = *line.pids.begin();
   const std::vector<Blame> blamed = diagnose(job.view);
   line.state = blamed.empty() ? "running" : blamed.front().text;
-  if (!job.silent.empty() && blamed.empty())
+  if (blamed.empty() && !job.foreign.empty())
+    line.state =
+        fmt::format("process {} answers with what is no status: use the rondo of its release",
+                    job.foreign.front());
+  if (blamed.empty() && !job.silent.empty())
     line.state = fmt::format("process {} does not answer", job.silent.front());
   if (line.command.empty()) line.command = command_of(line.pid);
   return line;
@@ -196,6 +200,7 @@ Json list_json(const std::vector<ListedJob>& jobs) {
 }
 
 int show_list(const PsOptions& options, const char* program) {
+  line.pids.insert(job.foreign.begin(), job.foreign.end());
   const auto jobs = list_jobs();
   if (!jobs.ok()) {
     fmt::print(stderr, "{}: {}\n", program, jobs.error().text);
@@ -226,6 +231,7 @@ int watch(const PsOptions& options, double seconds, const char* program) {
   }
 }
 
+                   {"foreign_pids", job.foreign},
 }  // namespace
 
 int ps_command(int argc, char** argv) {

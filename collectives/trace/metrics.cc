@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "base/notice.h"
+#include "base/path_pattern.h"
 #include "base/seconds.h"
 #include "base/text_file.h"
 
@@ -31,22 +32,15 @@ Result<net::Socket> listen_at_place(const net::HostPort& place) {
   return last;
 }
 
-std::string with_host_name(std::string path) {
-  char host[256] = "";
-  gethostname(host, sizeof(host) - 1);
-  for (std::size_t at; (at = path.find("%h")) != std::string::npos;) path.replace(at, 2, host);
-  return path;
-}
-
 }  // namespace
 
-Result<MetricsPlace> parse_metrics_place(std::string_view text) {
+Result<MetricsPlace> parse_metrics_place(std::string_view text, std::string_view host) {
   MetricsPlace place;
   const std::size_t colon = text.rfind(':');
   const bool is_port = all_digits(text);
   if (!is_port && (text.find('/') != std::string_view::npos || colon == std::string_view::npos ||
                    !all_digits(text.substr(colon + 1)))) {
-    place.file = with_host_name(std::string(text));
+    place.file = expand_path(text, host);
     return place;
   }
   RONDO_TRY(place.listen,

@@ -23,12 +23,12 @@ namespace rondo::trace {
 
 inline constexpr double kFileSeconds = 5;
 
-// Where the text of RONDO_METRICS says that metrics go.
+// Where the text of RONDO_METRICS says that metrics go; `host` stands for %h.
 struct MetricsPlace {
   std::optional<net::HostPort> listen;
   std::string file;
 };
-Result<MetricsPlace> parse_metrics_place(std::string_view text);
+Result<MetricsPlace> parse_metrics_place(std::string_view text, std::string_view host);
 
 class Metrics {
  public:

@@ -22,7 +22,7 @@ namespace {
 std::uint64_t hash_of(const auth::Tag& tag) {
   std::uint64_t hash = 0;
   std::memcpy(&hash, tag.data(), sizeof(hash));
-  return hash;
+  return hash | 1;  // 0: unknown
 }
 
 std::map<std::string, std::string> settings() {

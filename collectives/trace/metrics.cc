@@ -65,10 +65,10 @@ std::string answer_to(std::string_view request, const std::string& text) {
 
 bool Metrics::are_asked_for() { return !env::get_string("RONDO_METRICS").empty(); }
 
-std::unique_ptr<Metrics> Metrics::open() {
+std::unique_ptr<Metrics> Metrics::open(FindCulprits find_culprits) {
   const std::string text = env::get_string("RONDO_METRICS");
-  const auto place = parse_metrics_place(text);
-  std::unique_ptr<Metrics> metrics(new Metrics);
+  const auto place = parse_metrics_place(text, own_host_name());
+  std::unique_ptr<Metrics> metrics(new Metrics(std::move(find_culprits)));
   const Status begun = place.ok() ? metrics->open_at(*place) : Status(place.error());
   if (begun.ok()) return metrics;
   notice(
@@ -99,7 +99,7 @@ std::string Metrics::text() {
   std::vector<TracedComm> comms;
   if (traces.ok()) comms = comms_of(std::move(*traces));
   late_.add(comms);
-  return metrics_text(comms, late_);
+  return metrics_text(comms, late_, find_culprits_());
 }
 
 std::string Metrics::answer_to(std::string_view request) {

@@ -99,6 +99,24 @@ TEST(Metrics, AreThoseOfTheBlackBoxes) {
               2 * 4096 * 4.0 / 3 / 1.4e-3, 10);
 }
 
+// A victim's call is open; the rank for which it waits is in none.
+TEST(Metrics, NameTheRankForWhichOthersWait) {
+  const std::vector<TracedComm> comms = sample_comms();
+  const std::uint64_t id = comms[0].first().communicator;
+  const std::vector<Culprit> culprits = {{id, 1, 7.5, false}, {id, 9, 3, true}, {77, 0, 5, false}};
+  auto samples = parsed(metrics_text(comms, {}, culprits));
+  const auto of = [&](const std::string& name) {
+    EXPECT_TRUE(samples.contains(name)) << name;
+    return samples[name];
+  };
+  EXPECT_EQ(of(R"(rondo_call_open_seconds{communicator="weights",rank="1"})"), 0);
+  EXPECT_EQ(of(R"(rondo_blamed_seconds{communicator="weights",rank="1"})"), 7.5);
+  EXPECT_EQ(of(R"(rondo_blamed_seconds{communicator="weights",rank="0"})"), 0);
+  EXPECT_EQ(of(R"(rondo_blamed_elsewhere_seconds{communicator="weights",rank="9"})"), 3);
+  const std::string info = R"(communicator="weights",id="0x1f2e3d4c5b6a7988",size="3")";
+  EXPECT_EQ(of("rondo_communicator_info{" + info + "}"), 1);
+}
+
 TEST(Metrics, CountACallOnce) {
   const std::vector<TracedComm> comms = sample_comms();
   LateSums late;

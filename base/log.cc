@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/env.h"
+#include "base/path_pattern.h"
 #include "base/text_file.h"
 
 namespace rondo::log {
@@ -106,37 +107,11 @@ std::string time_text(const std::string& format) {
   return std::string(text, std::strftime(text, sizeof(text), plain.c_str(), &parts));
 }
 
-std::string expand(const std::string& pattern, const std::string& host) {
-  std::string path;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '%' || i + 1 == pattern.size()) {
-      path += pattern[i];
-      continue;
-    }
-    switch (pattern[++i]) {
-      case 'h':
-        path += host;
-        break;
-      case 'p':
-        path += std::to_string(getpid());
-        break;
-      case '%':
-        path += '%';
-        break;
-      default:
-        path += '%', path += pattern[i];
-        break;
-    }
-  }
-  return path;
-}
-
 int load() {
   std::lock_guard lock(settings_mutex);
   if (const int level = cached_level.load(std::memory_order_acquire); level >= 0) return level;
-  char host[256] = "";
-  gethostname(host, sizeof(host) - 1);
-  settings.host = std::string(host).substr(0, std::string_view(host).find('.'));
+  const std::string host = own_host_name();
+  settings.host = host.substr(0, host.find('.'));
   cached_level.store(0, std::memory_order_relaxed);  // reading the variables must not recurse
   const std::string level = env::get_string("NCCL_DEBUG");
   settings.level = parse_level(level);
@@ -151,7 +126,7 @@ int load() {
   if (strcasecmp(file.c_str(), "stderr") == 0) {
     settings.fd = 2;
   } else if (!file.empty() && strcasecmp(file.c_str(), "stdout") != 0) {
-    const std::string path = expand(file, settings.host);
+    const std::string path = expand_path(file, settings.host);
     auto opened = open_output(path, OutputMode::kAppendLines, 0644);
     if (opened.ok()) {
       settings.fd = opened->release();

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "api/cli/colour.h"
 #include "api/cli/commands.h"
@@ -44,12 +46,49 @@ bool is_here(const RankView& rank, const ProcessView* asked) {
 }
 
 std::string heading(const CommunicatorView& communicator, std::ptrdiff_t here) {
-  const std::string name = communicator.name.empty() ? "" : " " + communicator.name;
+  std::string title = "communicator";
+  if (communicator.hash != 0) title += ' ' + hash_text(communicator.hash);
+  if (!communicator.name.empty()) title += ' ' + communicator.name;
+  const std::string ranks = counted(communicator.size, "rank");
   if (communicator.joined >= 0)
-    return fmt::format("communicator{}: {}, {} joined", name, counted(communicator.size, "rank"),
-                       communicator.joined);
-  return fmt::format("communicator{}: {}, {} on this host", name,
-                     counted(communicator.size, "rank"), here);
+    return fmt::format("{}: {}, {} joined", title, ranks, communicator.joined);
+  return fmt::format("{}: {}, {} on this host", title, ranks, here);
+}
+
+// All ranks run, and none is in a call.
+bool is_idle(const CommunicatorView& communicator) {
+  return communicator.joined < 0 && std::all_of(communicator.ranks.begin(),
+                                                communicator.ranks.end(), [](const RankView& rank) {
+                                                  return rank.state == "running" && !rank.faulted &&
+                                                         rank.waits_for < 0 &&
+                                                         rank.finished >= rank.call;
+                                                });
+}
+
+// Those for whose ranks others wait come first, the idle ones last.
+std::vector<std::size_t> by_urgency(const JobView& view, const std::vector<Blame>& blamed) {
+  std::vector<std::size_t> order(view.communicators.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto urgency = [&](std::size_t communicator) {
+    const auto at = std::find_if(blamed.begin(), blamed.end(), [&](const Blame& blame) {
+      return blame.communicator == communicator;
+    });
+    return std::pair(at - blamed.begin(), is_idle(view.communicators[communicator]));
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return urgency(a) < urgency(b); });
+  return order;
+}
+
+void print_ranks(const PsOptions& options, const CommunicatorView& communicator,
+                 const ProcessView* asked) {
+  for (const RankView& rank : communicator.ranks) {
+    if (!options.hosts && !is_here(rank, asked)) continue;
+    fmt::print("{} rank {:<4} pid {:<8} {}{}\n", rank.pid == options.pid ? '*' : ' ', rank.rank,
+               rank.pid == 0 ? "?" : std::to_string(rank.pid),
+               options.hosts ? fmt::format("{:<16} ", rank.host) : std::string(),
+               rank.state == "silent" ? "no answer" : rank.doing);
+  }
 }
 
 void print(const PsOptions& options, const JobView& view) {
@@ -62,17 +101,17 @@ void print(const PsOptions& options, const JobView& view) {
   for (const Blame& blame : blamed) fmt::print("{}\n", coloured(blame.text, Colour::kRed, colours));
   for (const SlowLink& link : slow)
     fmt::print("{}\n", coloured(link.text, Colour::kYellow, colours));
-  for (const CommunicatorView& communicator : view.communicators) {
+  bool was_idle = false, is_first = true;
+  for (const std::size_t index : by_urgency(view, blamed)) {
+    const CommunicatorView& communicator = view.communicators[index];
     const auto here = std::count_if(communicator.ranks.begin(), communicator.ranks.end(),
                                     [&](const RankView& rank) { return is_here(rank, asked); });
-    fmt::print("\n{}\n", heading(communicator, here));
-    for (const RankView& rank : communicator.ranks) {
-      if (!options.hosts && !is_here(rank, asked)) continue;
-      fmt::print("{} rank {:<4} pid {:<8} {}{}\n", rank.pid == options.pid ? '*' : ' ', rank.rank,
-                 rank.pid == 0 ? "?" : std::to_string(rank.pid),
-                 options.hosts ? fmt::format("{:<16} ", rank.host) : std::string(),
-                 rank.state == "silent" ? "no answer" : rank.doing);
-    }
+    const bool in_one_line = !is_first && is_idle(communicator);
+    fmt::print("{}{}{}\n", in_one_line && was_idle ? "" : "\n", heading(communicator, here),
+               in_one_line ? ", idle" : "");
+    if (!in_one_line) print_ranks(options, communicator, asked);
+    was_idle = in_one_line;
+    is_first = false;
   }
   for (const std::string& silent : view.silent) fmt::print("\n{} did not answer\n", silent);
 }
@@ -157,6 +196,7 @@ struct JobLine {
 JobLine job_line_of(const ListedJob& job) {
   JobLine line;
   line.pids.insert(job.silent.begin(), job.silent.end());
+  line.pids.insert(job.foreign.begin(), job.foreign.end());
   for (const ProcessView& process : job.view.processes) {
     line.pids.insert(process.pid);
     if (line.job.empty()) line.job = process.job;
@@ -172,7 +212,11 @@ JobLine job_line_of(const ListedJob& job) {
   line.pid = *line.pids.begin();
   const std::vector<Blame> blamed = diagnose(job.view);
   line.state = blamed.empty() ? "running" : blamed.front().text;
-  if (!job.silent.empty() && blamed.empty())
+  if (blamed.empty() && !job.foreign.empty())
+    line.state =
+        fmt::format("process {} answers with what is no status: use the rondo of its release",
+                    job.foreign.front());
+  if (blamed.empty() && !job.silent.empty())
     line.state = fmt::format("process {} does not answer", job.silent.front());
   if (line.command.empty()) line.command = command_of(line.pid);
   return line;
@@ -187,6 +231,7 @@ Json list_json(const std::vector<ListedJob>& jobs) {
                    {"command", line.command},
                    {"pids", std::vector<int>(line.pids.begin(), line.pids.end())},
                    {"silent_pids", job.silent},
+                   {"foreign_pids", job.foreign},
                    {"communicators", job.view.communicators.size()},
                    {"size", line.size},
                    {"ranks_here", line.ranks},
@@ -203,12 +248,19 @@ int show_list(const PsOptions& options, const char* program) {
   }
   if (options.json) return fmt::print("{}\n", list_json(*jobs).text(2)), 0;
   if (jobs->empty()) return fmt::print("no job of this user on this host\n"), 0;
-  fmt::print("{:>8} {:>9} {:>11} {:<30} {}\n", "PID", "PROCESSES", "RANKS", "COMMAND", "STATE");
+  std::vector<JobLine> lines;
+  constexpr std::size_t kWidest = 48;
+  std::size_t width = 30;  // of the commands
   for (const ListedJob& job : *jobs) {
-    const JobLine line = job_line_of(job);
-    fmt::print("{:>8} {:>9} {:>11} {:<30.30} {}\n", line.pid, line.pids.size(),
-               fmt::format("{} of {}", line.ranks, line.size), line.command, line.state);
+    lines.push_back(job_line_of(job));
+    width = std::min(kWidest, std::max(width, lines.back().command.size()));
   }
+  fmt::print("{:>8} {:>9} {:>11} {:<{}} {}\n", "PID", "PROCESSES", "RANKS", "COMMAND", width,
+             "STATE");
+  for (const JobLine& line : lines)
+    fmt::print("{:>8} {:>9} {:>11} {:<{}.{}} {}\n", line.pid, line.pids.size(),
+               fmt::format("{} of {}", line.ranks, line.size), line.command, width, width,
+               line.state);
   return 0;
 }
 

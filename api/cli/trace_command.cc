@@ -62,7 +62,7 @@ Json json_of(const trace::TracedComm& comm) {
                      {"waits_for", rank.waits_for},
                      {"fault", rank.fault},
                      {"calls", rank.calls.size()}});
-  return {{"id", fmt::format("{:016x}", comm.first().communicator)},
+  return {{"id", fmt::format("0x{:x}", comm.first().communicator)},
           {"name", comm.first().name},
           {"size", comm.first().size},
           {"clock_error_us", static_cast<double>(comm.clock_error_ns()) / 1e3},

@@ -56,6 +56,17 @@ void add_to_jobs(JobView view, std::vector<ListedJob>* jobs) {
   jobs->push_back(std::move(joined));
 }
 
+// The job of a process that gave no answer, by what the others say or by its shared memory.
+ListedJob& job_of(int pid, std::vector<ListedJob>* jobs) {
+  const auto known = std::find_if(jobs->begin(), jobs->end(),
+                                  [&](const ListedJob& job) { return has_pid(job.view, pid); });
+  if (known != jobs->end()) return *known;
+  ListedJob& job = jobs->emplace_back();
+  auto communicators = inspect_process(pid);
+  if (communicators.ok()) job.view.communicators = std::move(*communicators);
+  return job;
+}
+
 }  // namespace
 
 Result<JobView> ask_process(int pid, bool all_hosts) {
@@ -88,22 +99,19 @@ Result<std::vector<ListedJob>> list_jobs() {
     questions.push_back(
         Question::to_socket(folder->path_of(name), "VIEW OWN", net::Clock::now() + kListLimit));
   await_answers(questions);
-  std::vector<int> silent;
+  std::vector<int> silent, foreign;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    auto view = questions[i].answer().ok() ? JobView::from_json(*questions[i].answer())
-                                           : Result<JobView>(questions[i].answer().error());
-    if (view.ok() && !view->communicators.empty()) {
-      add_to_jobs(std::move(*view), &jobs);
-    } else if (!view.ok() && view.code() == StatusCode::kTimeout) {
-      silent.push_back(names[i].pid);
+    const Result<std::string>& answer = questions[i].answer();
+    if (!answer.ok()) {  // of other errors, the process has ended
+      if (answer.code() == StatusCode::kTimeout) silent.push_back(names[i].pid);
+      continue;
     }
+    auto view = JobView::from_json(*answer);
+    if (!view.ok()) foreign.push_back(names[i].pid);
+    if (view.ok() && !view->communicators.empty()) add_to_jobs(std::move(*view), &jobs);
   }
-  for (const int pid : silent) {
-    const auto known = std::find_if(jobs.begin(), jobs.end(),
-                                    [&](const ListedJob& job) { return has_pid(job.view, pid); });
-    if (known == jobs.end()) jobs.emplace_back();
-    (known == jobs.end() ? jobs.back() : *known).silent.push_back(pid);
-  }
+  for (const int pid : silent) job_of(pid, &jobs).silent.push_back(pid);
+  for (const int pid : foreign) job_of(pid, &jobs).foreign.push_back(pid);
   return jobs;
 }
 

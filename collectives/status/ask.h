@@ -24,8 +24,9 @@ Result<JobView> ask_process(int pid, bool all_hosts);
 // Processes of this user, and of this host, that have communicators in common or the same
 // RONDO_JOB.
 struct ListedJob {
-  JobView view;             // of this host
-  std::vector<int> silent;  // pids that did not answer within 1 s: stopped, or very busy
+  JobView view;              // of this host
+  std::vector<int> silent;   // pids that did not answer within 1 s: stopped, or very busy
+  std::vector<int> foreign;  // pids whose answer is no status: of another release, or no Rondo
 };
 Result<std::vector<ListedJob>> list_jobs();
 

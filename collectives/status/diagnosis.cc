@@ -114,9 +114,12 @@ class ChainsOfWaits {
   static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
   void follow_waits(Place at, double seconds) {
+    std::vector<Place> path;  // of ranks that wait
     std::set<Place> seen;
     for (const RankView* rank = find(at);;) {
-      if (!seen.insert(at).second) return add_cycle(at, seconds);
+      if (!seen.insert(at).second)
+        return add_cycle({std::find(path.begin(), path.end(), at), path.end()}, seconds);
+      path.push_back(at);
       const Place next{at.communicator, rank->waits_for};
       const RankView* const awaited = find(next);
       if (awaited == nullptr) return void(add(next, Blame::kElsewhere, seconds));
@@ -153,14 +156,18 @@ class ChainsOfWaits {
     return std::nullopt;
   }
 
+  static bool same_process(const RankView& a, const RankView& b) {
+    if (a.process != 0 && b.process != 0) return a.process == b.process;
+    return a.pid != 0 && a.pid == b.pid && a.host == b.host;
+  }
+
   // Where the process of a rank waits, if that is its only rank in the communicator: with several
   // it is not known which one's thread waits there.
   std::optional<Place> wait_elsewhere(const Place& outside) const {
     const RankView& rank = *find(outside);
-    if (rank.process == 0) return std::nullopt;
     std::optional<Place> found;
     for (const auto& [place, other] : ranks_) {
-      if (other->process != rank.process || other == &rank) continue;
+      if (other == &rank || !same_process(*other, rank)) continue;
       if (place.communicator == outside.communicator) return std::nullopt;
       if (!found && waits_some(*other)) found = place;
     }
@@ -177,18 +184,79 @@ class ChainsOfWaits {
     return blame;
   }
 
-  // Ranks that wait for each other: the one in the oldest call is named.
-  void add_cycle(Place at, double seconds) {
-    Place oldest = at;
-    Place next{at.communicator, find(at)->waits_for};
-    for (std::size_t links = 0; next != at && links < ranks_.size(); ++links) {
-      const RankView* const rank = find(next);
-      if (rank == nullptr || rank->waits_for < 0) break;
-      if (rank->call < find(oldest)->call || (rank->call == find(oldest)->call && next < oldest))
-        oldest = next;
-      next.rank = rank->waits_for;
+  // Ranks that wait for each other: the one in the oldest call is named. If they wait in several
+  // communicators, all ranks that wait there tell the order in which each entered them.
+  void add_cycle(const std::vector<Place>& cycle, double seconds) {
+    std::set<std::size_t> communicators;
+    for (const Place& place : cycle) communicators.insert(place.communicator);
+    if (communicators.size() == 1) {
+      const Place& oldest =
+          *std::min_element(cycle.begin(), cycle.end(), [&](const Place& a, const Place& b) {
+            return std::pair(find(a)->call, a) < std::pair(find(b)->call, b);
+          });
+      add(oldest, Blame::kCycle, seconds);
+      return;
     }
-    add(oldest, Blame::kCycle, seconds);
+    std::map<std::size_t, std::vector<Place>> waiting;
+    for (const auto& [place, rank] : ranks_)
+      if (communicators.contains(place.communicator) && waits_some(*rank))
+        waiting[place.communicator].push_back(place);
+    add(waiting.begin()->second.front(), Blame::kCycle, seconds).text = order_text(waiting);
+  }
+
+  // "ranks entered data and tensor in different order: 0, 1 first data; 2, 3 first tensor"
+  std::string order_text(const std::map<std::size_t, std::vector<Place>>& waiting) const {
+    const std::optional<std::size_t> common = common_of(waiting);
+    std::vector<std::string> names, orders;
+    for (const auto& [communicator, places] : waiting) {
+      names.push_back(title(communicator));
+      std::vector<int> numbers;
+      for (const Place& place : places)
+        numbers.push_back(common ? number_in(*common, *find(place)) : place.rank);
+      std::sort(numbers.begin(), numbers.end());
+      orders.push_back(fmt::format("{} first {}", fmt::join(numbers, ", "), names.back()));
+    }
+    const std::string last = names.back();
+    names.pop_back();
+    return fmt::format("ranks entered {} and {} in different order: {}", fmt::join(names, ", "),
+                       last, fmt::join(orders, "; "));
+  }
+
+  // The rank of this process in a communicator; -1: none, or several.
+  int number_in(std::size_t communicator, const RankView& of) const {
+    int found = -1;
+    for (const RankView& rank : view_.communicators[communicator].ranks) {
+      if (!same_process(rank, of)) continue;
+      if (found >= 0) return -1;
+      found = rank.rank;
+    }
+    return found;
+  }
+
+  // The largest communicator that has all of them: its numbers are those that users know.
+  std::optional<std::size_t> common_of(
+      const std::map<std::size_t, std::vector<Place>>& waiting) const {
+    std::optional<std::size_t> largest;
+    for (std::size_t c = 0; c < view_.communicators.size(); ++c) {
+      if (largest && view_.communicators[c].size <= view_.communicators[*largest].size) continue;
+      const auto has_all = [&](const auto& entry) {
+        return std::all_of(entry.second.begin(), entry.second.end(),
+                           [&](const Place& place) { return number_in(c, *find(place)) >= 0; });
+      };
+      if (std::all_of(waiting.begin(), waiting.end(), has_all)) largest = c;
+    }
+    return largest;
+  }
+
+  // Its name, if no other one has it; else its id.
+  std::string title(std::size_t communicator) const {
+    const CommunicatorView& of = view_.communicators[communicator];
+    const auto same =
+        std::count_if(view_.communicators.begin(), view_.communicators.end(),
+                      [&](const CommunicatorView& one) { return one.name == of.name; });
+    if (same == 1 && !of.name.empty()) return of.name;
+    return of.name.empty() ? hash_text(of.hash)
+                           : fmt::format("{} ({})", of.name, hash_text(of.hash));
   }
 
   static std::string call_text(const RankView& waiter) {
@@ -207,6 +275,13 @@ class ChainsOfWaits {
       who += communicator.name.empty() ? fmt::format(" of a communicator of {}", communicator.size)
                                        : fmt::format(" of communicator {}", communicator.name);
     const std::string detail = std::exchange(blame->text, "");
+    if (blame->kind == Blame::kCycle && !detail.empty()) {
+      blame->text =
+          fmt::format("{}: {} for each other, {:.1f} s", detail,
+                      counted(blame->waiters, "rank") + (blame->waiters == 1 ? " waits" : " wait"),
+                      blame->seconds);
+      return;
+    }
     if (blame->seconds == 0 && !detail.empty()) {
       blame->text = fmt::format("{} {}: {}", who, what(blame->kind, ""), detail);
       return;

@@ -4,6 +4,8 @@
 // It follows the chain of waits from each rank that waits long, to the rank that ends it: one that
 // has ended, is stopped, left, does not answer, or has not entered the call. From a rank that is
 // outside of the call the chain continues in another communicator, if its process waits there.
+// Ranks that wait for each other in several communicators, because they entered them in different
+// order, are named together.
 // A rank that has not joined is blamed once another has waited for it for kLongJoinSeconds: ranks
 // start apart. A fault that ranks have raised counts as a wait for the rank that it blames.
 // Guarantees: no rank is blamed for a wait shorter than `long_wait`, so no rank of a job that makes

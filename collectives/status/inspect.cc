@@ -16,6 +16,8 @@
 #include "collectives/faults/progress.h"
 #include "collectives/faults/rank_report.h"
 #include "collectives/faults/standstill.h"
+#include "collectives/status/diagnosis.h"
+#include "collectives/trace/metrics_text.h"
 #include "topology/small_file.h"
 #include "transport/shm/segments_of.h"
 #include "transport/status/user_folder.h"
@@ -95,8 +97,11 @@ RankReport::Condition condition_of(int pid) {
 CommunicatorView view_of(const shm::SegmentView& segment) {
   CommunicatorView view;
   std::uint64_t newest = 0;
-  for (int r = 0; r < segment.ranks(); ++r)
+  for (int r = 0; r < segment.ranks(); ++r) {
     newest = std::max(newest, report_of(segment.port(r), r).entered());
+    view.hash =
+        std::max(view.hash, HostAtomics::load_acquire(segment.port(r).trace->origin.communicator));
+  }
   for (int r = 0; r < segment.ranks(); ++r) {
     const PeerPort port = segment.port(r);
     const int pid = HostAtomics::load_acquire(port.identity->pid);
@@ -118,6 +123,29 @@ CommunicatorView view_of(const shm::SegmentView& segment) {
     view.ranks.push_back(std::move(rank));
   }
   return view;
+}
+
+std::string without_folders(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+}
+
+bool is_interpreter(std::string_view program) {
+  constexpr std::string_view kInterpreters[] = {"python", "pypy", "bash", "sh", "perl", "node"};
+  return std::any_of(std::begin(kInterpreters), std::end(kInterpreters), [&](std::string_view one) {
+    return program.starts_with(one) &&
+           program.find_first_not_of("0123456789.", one.size()) == std::string_view::npos;
+  });
+}
+
+// Of an interpreter: the word of the script, of -m or of -c.
+std::size_t end_of_options(const std::vector<std::string>& words) {
+  std::size_t next = 1;
+  while (next < words.size() && words[next].starts_with('-') && words[next] != "-m" &&
+         words[next] != "-c") {
+    const bool has_value = words[next] == "-X" || words[next] == "-W";
+    next += has_value ? 2 : 1;
+  }
+  return std::min(next, words.size());
 }
 
 }  // namespace
@@ -162,13 +190,28 @@ RankView rank_view(const RankWordsView& words, RankReport::Condition condition,
   return view;
 }
 
-std::string command_of(int pid) {
-  std::string words = topology::read_small_file(fmt::format("/proc/{}/cmdline", pid)).value_or("");
-  while (!words.empty() && words.back() == '\0') words.pop_back();
-  std::replace(words.begin(), words.end(), '\0', ' ');
-  words = printable(words);
+std::string command_text(std::string_view cmdline) {
+  std::vector<std::string> words;
+  while (!cmdline.empty()) {
+    words.emplace_back(cmdline.substr(0, cmdline.find('\0')));
+    cmdline.remove_prefix(std::min(words.back().size() + 1, cmdline.size()));
+  }
+  if (words.empty()) return "";
+  std::string text = without_folders(words[0]);
+  std::size_t next = 1;
+  if (is_interpreter(text)) {
+    next = end_of_options(words);
+    const bool is_script = next < words.size() && !words[next].starts_with('-');
+    if (is_script) text += ' ' + without_folders(words[next++]);
+  }
+  for (; next < words.size(); ++next) text += ' ' + words[next];
+  text = printable(text);
   constexpr std::size_t kLongest = 80;
-  return words.size() > kLongest ? words.substr(0, kLongest - 3) + "..." : words;
+  return text.size() > kLongest ? text.substr(0, kLongest - 3) + "..." : text;
+}
+
+std::string command_of(int pid) {
+  return command_text(topology::read_small_file(fmt::format("/proc/{}/cmdline", pid)).value_or(""));
 }
 
 int process_with_ranks(int pid) {
@@ -204,6 +247,42 @@ Result<std::vector<CommunicatorView>> inspect_process(int pid) {
                 "two communicators",
                 pid, command_of(pid));
   return views;
+}
+
+namespace {
+
+// The communicators of the process, and those of the processes that share one with it.
+JobView view_of_host(int pid) {
+  JobView view;
+  std::vector<int> processes{pid};
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    auto communicators = inspect_process(processes[i]);
+    if (!communicators.ok()) continue;  // it has ended
+    JobView one;
+    for (CommunicatorView& communicator : *communicators) {
+      if (communicator.hash == 0) continue;  // no rank has made a call
+      for (const RankView& rank : communicator.ranks)
+        if (rank.pid != 0 &&
+            std::find(processes.begin(), processes.end(), rank.pid) == processes.end())
+          processes.push_back(rank.pid);
+      one.communicators.push_back(std::move(communicator));
+    }
+    view.merge(std::move(one));
+  }
+  return view;
+}
+
+}  // namespace
+
+std::vector<trace::Culprit> culprits_on_host(int pid) {
+  JobView view = view_of_host(pid);
+  view.find_awaited();
+  std::vector<trace::Culprit> culprits;
+  for (const Blame& blame : diagnose(view))
+    if (blame.seconds > 0)
+      culprits.push_back({view.communicators[blame.communicator].hash, blame.rank, blame.seconds,
+                          blame.kind == Blame::kElsewhere});
+  return culprits;
 }
 
 }  // namespace rondo

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -16,6 +17,9 @@
 #include "collectives/status/job_view.h"
 
 namespace rondo {
+namespace trace {
+struct Culprit;
+}
 
 // The words of one rank of this host.
 struct RankWordsView {
@@ -38,7 +42,13 @@ int process_with_ranks(int pid);
 // The user of the process; this user if it has ended.
 uid_t owner_of_process(int pid);
 
-// The process's command line, cut to 80 characters; "" if unknown.
+// The process's command line, cut to 80 characters; "" if unknown. Program and script are shown
+// without their folders, and an interpreter without its options: "python3 train.py --lr 3".
 std::string command_of(int pid);
+std::string command_text(std::string_view cmdline);  // words that end with NUL, as in /proc
+
+// The ranks for which ranks of this host wait long, in the communicators of the process and in
+// those of the processes that share one with it. For metrics.
+std::vector<trace::Culprit> culprits_on_host(int pid);
 
 }  // namespace rondo

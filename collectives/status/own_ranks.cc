@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/env.h"
+#include "base/path_pattern.h"
 #include "base/seconds.h"
 #include "collectives/faults/standstill.h"
 #include "collectives/status/inspect.h"
@@ -21,7 +22,7 @@ namespace {
 std::uint64_t hash_of(const auth::Tag& tag) {
   std::uint64_t hash = 0;
   std::memcpy(&hash, tag.data(), sizeof(hash));
-  return hash;
+  return hash | 1;  // 0: unknown
 }
 
 std::map<std::string, std::string> settings() {
@@ -31,12 +32,6 @@ std::map<std::string, std::string> settings() {
     if (known != nullptr && known->type != env::Type::kSecret) found[name] = value;
   }
   return found;
-}
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
 }
 
 std::vector<net::SocketAddress> addresses_of(const RankFacts& facts) {
@@ -154,7 +149,7 @@ JobView OwnRanks::view() const {
     if (known == view.communicators.end()) view.communicators.push_back(communicator_view(*rank));
   }
   const std::string host =
-      ranks_.empty() ? host_name() : ranks_[0]->context->members.own().hostname;
+      ranks_.empty() ? own_host_name() : ranks_[0]->context->members.own().hostname;
   for (const JoiningRank* rank : joining_) {
     JobView joining;
     joining.communicators.push_back(communicator_view(*rank, host));

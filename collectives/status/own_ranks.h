@@ -75,7 +75,7 @@ class OwnRanks {
   std::vector<const JoiningRank*> joining_;
 };
 
-// Equal on all ranks of a communicator, and of no use to join it.
+// Equal on all ranks of a communicator, never 0, and of no use to join it.
 std::uint64_t status_hash(const auth::Digest& secret);
 
 }  // namespace rondo

@@ -72,6 +72,10 @@ Gather::Query mask_query(Gather::Scope scope, const Conversation& conversation, 
   return {scope, conversation.timeout_seconds, "MASK", fmt::format(" {}", mask)};
 }
 
+Reply refusal(const Conversation& conversation) {
+  return {fmt::format("ERROR: refused: {}\n", conversation.may_not_control)};
+}
+
 // OK, if every process of the job has answered. One of this host that does not answer is silent
 // although its ranks are read from shared memory.
 std::string unreached_text(const JobView& view) {
@@ -155,6 +159,7 @@ Reply Words::view(const Conversation& conversation, std::string_view scope) cons
 
 // What CONTROL PROFILER_MASK asks other processes; the answer is that of VIEW.
 Reply Words::mask(const Conversation& conversation, std::string_view argument) const {
+  if (!conversation.may_not_control.empty()) return refusal(conversation);
   const std::string_view scope = topology::take_until(argument, ' ');
   const auto asked = scope_of(scope);
   const auto mask = profiler_mask_of(argument);
@@ -164,6 +169,7 @@ Reply Words::mask(const Conversation& conversation, std::string_view argument) c
 }
 
 Reply Words::control(const Conversation& conversation, std::string_view argument) const {
+  if (!conversation.may_not_control.empty()) return refusal(conversation);
   const std::string_view what = topology::take_until(argument, ' ');
   if (!equals_ignoring_case(what, "PROFILER_MASK"))
     return {fmt::format("ERROR: Unknown CONTROL subcommand '{}'\n", printable(what))};

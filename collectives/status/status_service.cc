@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "base/seconds.h"
 #include "base/thread.h"
+#include "collectives/status/inspect.h"
 #include "collectives/status/ras_report.h"
 #include "collectives/trace/metrics.h"
 #include "transport/socket/tcp.h"
@@ -206,7 +207,7 @@ void StatusService::serve_metrics(bool first_of_host) {
   std::lock_guard lock(life_);
   if (!thread_.joinable() || std::exchange(knows_metrics_, true)) return;
   if (!first_of_host || !trace::Metrics::are_asked_for()) return;
-  auto opened = trace::Metrics::open();
+  auto opened = trace::Metrics::open([] { return culprits_on_host(getpid()); });
   std::lock_guard handover_lock(handover_mutex_);
   metrics_handover_ = std::move(opened);
   ring();

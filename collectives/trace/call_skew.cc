@@ -170,7 +170,7 @@ std::string text_of(const CallSkew& skew) {
 std::string summary_of(const TracedComm& comm, int lines) {
   const std::vector<CallSkew> skews = skews_of(comm);
   const RankTrace& first = comm.first();
-  std::string text = fmt::format("communicator {:016x}{}{}: {}, {} here", first.communicator,
+  std::string text = fmt::format("communicator 0x{:x}{}{}: {}, {} here", first.communicator,
                                  first.name.empty() ? "" : " ", first.name,
                                  counted(first.size, "rank"), comm.ranks.size());
   if (!skews.empty())

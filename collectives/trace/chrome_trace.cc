@@ -61,7 +61,7 @@ class ChromeTrace {
     add_name("process_name", pid, number,
              fmt::format("rank {} ({}, pid {})", pid, rank.host, rank.pid));
     add_name("thread_name", pid, number,
-             rank.name.empty() ? fmt::format("communicator {:016x}", rank.communicator)
+             rank.name.empty() ? fmt::format("communicator 0x{:x}", rank.communicator)
                                : "communicator " + rank.name);
     events_.push_back({{"ph", "M"},
                        {"name", "process_sort_index"},

@@ -113,7 +113,7 @@ class JobRanks {
 };
 
 std::string description_of(const RankTrace& rank) {
-  return rank.name.empty() ? fmt::format("communicator {:016x}", rank.communicator) : rank.name;
+  return rank.name.empty() ? fmt::format("communicator 0x{:x}", rank.communicator) : rank.name;
 }
 
 // "[0, 1, 2]". Ranks without a trace have the number that they have in the communicator.

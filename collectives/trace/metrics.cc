@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "base/notice.h"
+#include "base/path_pattern.h"
 #include "base/seconds.h"
 #include "base/text_file.h"
 
@@ -31,22 +32,15 @@ Result<net::Socket> listen_at_place(const net::HostPort& place) {
   return last;
 }
 
-std::string with_host_name(std::string path) {
-  char host[256] = "";
-  gethostname(host, sizeof(host) - 1);
-  for (std::size_t at; (at = path.find("%h")) != std::string::npos;) path.replace(at, 2, host);
-  return path;
-}
-
 }  // namespace
 
-Result<MetricsPlace> parse_metrics_place(std::string_view text) {
+Result<MetricsPlace> parse_metrics_place(std::string_view text, std::string_view host) {
   MetricsPlace place;
   const std::size_t colon = text.rfind(':');
   const bool is_port = all_digits(text);
   if (!is_port && (text.find('/') != std::string_view::npos || colon == std::string_view::npos ||
                    !all_digits(text.substr(colon + 1)))) {
-    place.file = with_host_name(std::string(text));
+    place.file = expand_path(text, host);
     return place;
   }
   RONDO_TRY(place.listen,
@@ -71,10 +65,10 @@ std::string answer_to(std::string_view request, const std::string& text) {
 
 bool Metrics::are_asked_for() { return !env::get_string("RONDO_METRICS").empty(); }
 
-std::unique_ptr<Metrics> Metrics::open() {
+std::unique_ptr<Metrics> Metrics::open(FindCulprits find_culprits) {
   const std::string text = env::get_string("RONDO_METRICS");
-  const auto place = parse_metrics_place(text);
-  std::unique_ptr<Metrics> metrics(new Metrics);
+  const auto place = parse_metrics_place(text, own_host_name());
+  std::unique_ptr<Metrics> metrics(new Metrics(std::move(find_culprits)));
   const Status begun = place.ok() ? metrics->open_at(*place) : Status(place.error());
   if (begun.ok()) return metrics;
   notice(
@@ -105,7 +99,7 @@ std::string Metrics::text() {
   std::vector<TracedComm> comms;
   if (traces.ok()) comms = comms_of(std::move(*traces));
   late_.add(comms);
-  return metrics_text(comms, late_);
+  return metrics_text(comms, late_, find_culprits_());
 }
 
 std::string Metrics::answer_to(std::string_view request) {

@@ -9,10 +9,13 @@
 // removed at the end. Cost: a copy of each rank's box per scrape, or every kFileSeconds.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "collectives/trace/metrics_text.h"
@@ -23,18 +26,20 @@ namespace rondo::trace {
 
 inline constexpr double kFileSeconds = 5;
 
-// Where the text of RONDO_METRICS says that metrics go.
+// Where the text of RONDO_METRICS says that metrics go; `host` stands for %h.
 struct MetricsPlace {
   std::optional<net::HostPort> listen;
   std::string file;
 };
-Result<MetricsPlace> parse_metrics_place(std::string_view text);
+Result<MetricsPlace> parse_metrics_place(std::string_view text, std::string_view host);
 
 class Metrics {
  public:
+  // The ranks for which others wait, from the status (collectives/status/inspect.h).
+  using FindCulprits = std::function<std::vector<Culprit>()>;
   static bool are_asked_for();
   // At the place of RONDO_METRICS; null, and a notice, if that cannot be used.
-  static std::unique_ptr<Metrics> open();
+  static std::unique_ptr<Metrics> open(FindCulprits find_culprits);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
@@ -46,10 +51,11 @@ class Metrics {
   void step();
 
  private:
-  Metrics() = default;
+  explicit Metrics(FindCulprits find_culprits) : find_culprits_(std::move(find_culprits)) {}
   Status open_at(const MetricsPlace& place);
   std::string text();
 
+  const FindCulprits find_culprits_;
   net::Socket listener_;
   std::string file_;
   net::Clock::time_point next_write_ = net::Clock::time_point::max();

@@ -158,12 +158,21 @@ namespace {
 // Writes the metrics one after the other, in groups.
 class MetricsWriter {
  public:
-  MetricsWriter(std::span<const TracedComm> comms, const LateSums& late) : late_(late) {
+  MetricsWriter(std::span<const TracedComm> comms, const LateSums& late,
+                std::span<const Culprit> culprits)
+      : late_(late), culprits_(culprits) {
     const std::vector<std::string> labels = labels_of(comms);
     for (std::size_t i = 0; i < comms.size(); ++i)
       all_.push_back({&comms[i], fmt::format("communicator=\"{}\"", escaped(labels[i]))});
     metric("rondo_build_info", "gauge", "Version of Rondo; always 1.")
         .sample(fmt::format("version=\"{}\"", RONDO_VERSION), std::uint64_t{1});
+    Metric info =
+        metric("rondo_communicator_info", "gauge",
+               "The id that rondo ps, rondo trace and RAS show, and its ranks; always 1.");
+    for (const Labelled& comm : all_)
+      info.sample(fmt::format("{},id=\"0x{:x}\",size=\"{}\"", comm.communicator,
+                              comm.comm->first().communicator, comm.comm->first().size),
+                  std::uint64_t{1});
   }
 
   void put_calls() {
@@ -209,6 +218,19 @@ class MetricsWriter {
     put_ranks(metric("rondo_call_open_seconds", "gauge",
                      "Age of the call that the rank is in; 0: in none."),
               all_, [](const TracedComm&, const RankTrace& rank) { return open_seconds(rank); });
+    put_ranks(metric("rondo_blamed_seconds", "gauge",
+                     "How long others have waited for this rank, which waits for none; 0: they do "
+                     "not wait a second."),
+              all_, [&](const TracedComm& comm, const RankTrace& rank) {
+                return blamed_seconds(comm.first().communicator, rank.rank);
+              });
+    Metric elsewhere = metric("rondo_blamed_elsewhere_seconds", "gauge",
+                              "How long ranks of this host have waited for this rank of another "
+                              "host, which may wait itself.");
+    for (const Labelled& comm : all_)
+      for (const Culprit& one : culprits_)
+        if (one.is_of_other_host && one.communicator == comm.comm->first().communicator)
+          elsewhere.sample(fmt::format("{},rank=\"{}\"", comm.communicator, one.rank), one.seconds);
     put_ranks(metric("rondo_faults_total", "counter", "Faults of the communicator at the rank."),
               all_, [](const TracedComm&, const RankTrace& rank) {
                 return std::uint64_t{rank.fault.empty() ? 0u : 1u};
@@ -275,15 +297,24 @@ class MetricsWriter {
     return {&text_, name, type, help};
   }
 
+  double blamed_seconds(std::uint64_t communicator, int rank) const {
+    for (const Culprit& one : culprits_)
+      if (!one.is_of_other_host && one.communicator == communicator && one.rank == rank)
+        return one.seconds;
+    return 0;
+  }
+
   const LateSums& late_;
+  const std::span<const Culprit> culprits_;
   std::vector<Labelled> all_;
   std::string text_;
 };
 
 }  // namespace
 
-std::string metrics_text(std::span<const TracedComm> comms, const LateSums& late) {
-  MetricsWriter writer(comms, late);
+std::string metrics_text(std::span<const TracedComm> comms, const LateSums& late,
+                         std::span<const Culprit> culprits) {
+  MetricsWriter writer(comms, late, culprits);
   writer.put_calls();
   writer.put_lateness();
   writer.put_waits_and_faults();

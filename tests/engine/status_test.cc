@@ -9,12 +9,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "base/seconds.h"
 #include "collectives/status/ask.h"
 #include "collectives/status/diagnosis.h"
 #include "collectives/status/inspect.h"
+#include "collectives/trace/rank_trace.h"
 #include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
@@ -135,6 +138,51 @@ TEST(StatusOfAJob, IsServedAsNcclsServiceDoes) {
   });
   EXPECT_NE(dead.find("\"missing_ranks_count\": 1"), std::string::npos) << dead;
   ranks.board().flag.store(1);
+}
+
+// Ranks 0 and 1 enter a call of the first group, then one of the second; 2 and 3 the other way
+// round. One id stands for a group wherever it is shown.
+TEST(StatusOfAJob, ReportsTheOrderInWhichRanksEnteredTwoGroups) {
+  const StatusJob status;
+  RankProcesses ranks(4, status.job(), [](EngineRank& seat) {
+    std::vector<std::shared_ptr<Communicator>> groups;
+    for (const char* name : {"data", "tensor"}) {
+      CommOptions options = short_timeouts();
+      options.name = name;
+      auto group = seat.comm->split(0, seat.rank, options, {});
+      seat.expect(group.ok(), "a group");
+      if (!group.ok()) return;
+      groups.push_back(*group);
+      SampleCall sample(Collective::kAllReduce, 10, 4);
+      seat.expect(groups.back()->run({&sample.call, 1}).ok(), "a call");
+    }
+    seat.mark(1);
+    if (seat.rank >= 2) std::swap(groups[0], groups[1]);
+    SampleCall sample(Collective::kAllReduce, 10, 4);
+    (void)groups[0]->run({&sample.call, 1}).ok();
+  });
+  ASSERT_TRUE(ranks.wait_stage(1));
+  JobView view;
+  std::string text;
+  EXPECT_TRUE(wait_until([&] {
+    const auto asked = ask_process(ranks.pid(0), false);
+    if (!asked.ok()) return false;
+    view = *asked;
+    const auto blamed = diagnose(view);
+    text = blamed.empty() ? "" : blamed.front().text;
+    return text.starts_with(
+        "ranks entered data and tensor in different order: 0, 1 first data; 2, 3 first tensor: 4 "
+        "ranks wait for each other, ");
+  })) << text;
+  std::map<std::string, std::uint64_t> ids;  // by name
+  for (const CommunicatorView& one : view.communicators) ids[one.name] = one.hash;
+  const auto traces = trace::traces_of_process(ranks.pid(0));
+  const auto read = inspect_process(ranks.pid(0));
+  ASSERT_TRUE(traces.ok() && read.ok());
+  for (const trace::RankTrace& one : *traces) EXPECT_EQ(one.communicator, ids[one.name]);
+  for (const CommunicatorView& one : *read)
+    if (!one.name.empty()) EXPECT_EQ(one.hash, ids[one.name]) << one.name;
+  for (int rank = 0; rank < 4; ++rank) ranks.send(rank, SIGKILL);
 }
 
 // A client in monitor mode gets the death of a process, and nothing of what was before.

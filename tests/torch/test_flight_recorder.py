@@ -166,3 +166,22 @@ def test_a_job_without_faults_matches(tmp_path, monkeypatch):
     assert first["state"] == "completed" and first["input_dtypes"] == ["Float"]
     assert abs(first["time_created_ns"] - time.time_ns()) < 600 * 10**9
     assert "[0, 2]" in {group["ranks"] for group in dump["pg_config"].values()}
+
+
+def test_communicators_have_the_names_of_their_groups(monkeypatch):
+    def body(rank, size):
+        described = dist.new_group(group_desc="data")
+        other = dist.new_group()
+        for group in (None, described, other):
+            dist.all_reduce(torch.ones(8), group=group)
+        shown = subprocess.run(
+            [RONDO, "ps", str(os.getpid()), "--json"], capture_output=True, text=True, timeout=600
+        )
+        names = {one["name"] for one in json.loads(shown.stdout)["communicators"]}
+        assert names == {"default_pg", "data", f"group {other.group_name}"}, shown.stdout
+        traced = called(RONDO, "trace", os.getpid())
+        for name in names:
+            assert f" {name}: 2 ranks" in traced, traced
+        dist.barrier()
+
+    assert run(body, 2) == [0, 0]

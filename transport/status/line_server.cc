@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/status/line_server.h"
 
+#include <ifaddrs.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
+#include <optional>
 #include <sstream>
 
 #include "base/log.h"
@@ -29,26 +31,53 @@ std::string in_table(const net::SocketAddress& address, bool mapped) {
   return text + fmt::format(":{:04X}", address.port());
 }
 
-// The owner of the socket at the other end of a connection on a loopback address.
-std::optional<uid_t> owner_of(const net::SocketAddress& peer, const net::SocketAddress& own) {
-  const auto find = [&](const char* table, bool mapped) -> std::optional<uid_t> {
-    const auto text = read_text_file("table of connections", table, kMaxTable);
-    if (!text.ok()) return std::nullopt;
-    const std::string theirs = in_table(peer, mapped), ours = in_table(own, mapped);
-    std::istringstream lines(*text);
-    for (std::string line; std::getline(lines, line);) {
-      std::istringstream fields(line);
-      std::string number, local, remote, state, queues, timer, retries;
-      uid_t uid = 0;
-      if (fields >> number >> local >> remote >> state >> queues >> timer >> retries >> uid &&
-          local == theirs && remote == ours)
-        return uid;
-    }
-    return std::nullopt;
+struct LocalEnd {
+  bool is_here = false;        // the other end is a socket of this host
+  std::optional<uid_t> owner;  // nullopt: it has been closed, so nobody owns it
+};
+
+// The line of the other end's socket in a table of connections. A closed one that still sends has
+// no inode, and its user reads as 0.
+std::optional<LocalEnd> find_in(const char* table, const std::string& ends) {
+  const auto text = read_text_file("table of connections", table, kMaxTable);
+  const std::size_t at = text.ok() ? text->find(ends) : std::string::npos;
+  if (at == std::string::npos) return std::nullopt;
+  std::istringstream fields(text->substr(at + ends.size(), 200));
+  std::string state, queues, timer, retries;
+  uid_t uid = 0;
+  std::uint64_t timeout = 0, inode = 0;
+  LocalEnd found{.is_here = true, .owner = std::nullopt};
+  if (fields >> state >> queues >> timer >> retries >> uid >> timeout >> inode && inode != 0)
+    found.owner = uid;
+  return found;
+}
+
+// Of the network namespace of this thread.
+LocalEnd find_local_end(const net::SocketAddress& peer, const net::SocketAddress& own) {
+  const auto ends = [&](bool mapped) {
+    return fmt::format(" {} {} ", in_table(peer, mapped), in_table(own, mapped));
   };
-  if (peer.family() == AF_INET6) return find("/proc/self/net/tcp6", false);
-  const auto found = find("/proc/self/net/tcp", false);
-  return found ? found : find("/proc/self/net/tcp6", true);
+  constexpr const char *kTcp = "/proc/thread-self/net/tcp", *kTcp6 = "/proc/thread-self/net/tcp6";
+  if (peer.family() == AF_INET6) return find_in(kTcp6, ends(false)).value_or(LocalEnd{});
+  auto found = find_in(kTcp, ends(false));
+  if (!found) found = find_in(kTcp6, ends(true));
+  return found.value_or(LocalEnd{});
+}
+
+// Also true if the host's addresses cannot be read: then no address is trusted.
+bool is_of_this_host(const net::SocketAddress& address) {
+  if (address.loopback()) return true;
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return true;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all(first, freeifaddrs);
+  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr) continue;
+    const auto own = net::SocketAddress::from(one->ifa_addr);
+    const auto a = own.ip(), b = address.ip();
+    if (own.family() == address.family() && std::equal(a.begin(), a.end(), b.begin(), b.end()))
+      return true;
+  }
+  return false;
 }
 
 bool is_unix(int socket) {
@@ -57,22 +86,33 @@ bool is_unix(int socket) {
   return getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX;
 }
 
+Result<Rights> rights_of_user(uid_t uid) {
+  if (uid == 0 || uid == geteuid()) return Rights{};
+  RONDO_CHECK_OK(shm::may_join_user(uid));
+  return Rights{
+      fmt::format("user {} may read the status; user {} and root control the job", uid, geteuid())};
+}
+
 }  // namespace
 
-Status may_ask(int socket) {
+Result<Rights> rights_of(int socket) {
   if (is_unix(socket)) {
     ucred peer{};
     socklen_t length = sizeof(peer);
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == 0)
-      return ok_status();
-    return shm::may_join(socket);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+      return fail_errno(errno, "cannot read the credentials of a Unix socket's other end");
+    return rights_of_user(peer.uid);
   }
   const net::SocketAddress peer = peer_address(socket), own = own_address(socket);
-  if (peer.valid() && !peer.loopback()) return ok_status();
-  const auto owner = peer.valid() ? owner_of(peer, own) : std::nullopt;
-  if (!owner)
+  if (!peer.valid()) return fail(StatusCode::kSystemError, "it has left");
+  const LocalEnd end = find_local_end(peer, own);
+  if (end.owner) return rights_of_user(*end.owner);
+  if (end.is_here) return fail(StatusCode::kSystemError, "{} has been closed", peer.text());
+  if (own.loopback() || is_of_this_host(peer))
     return fail(StatusCode::kSystemError, "/proc/net/tcp does not show who owns {}", peer.text());
-  return *owner == 0 ? ok_status() : shm::may_join_user(*owner);
+  return Rights{fmt::format(
+      "{} is not of this host; the job is controlled by its user and by root on its hosts",
+      peer.text())};
 }
 
 std::string LineServer::endpoint_of(std::uint64_t process) {
@@ -86,50 +126,62 @@ void LineServer::accept_ranks(std::unique_ptr<auth::Acceptor> acceptor,
 }
 
 void LineServer::add_entries(std::vector<pollfd>* entries) const {
-  if (visitors_.size() < kMaxVisitors && Clock::now() >= accept_again_) {
-    for (const net::Socket* listener : listeners_) entries->push_back({listener->get(), POLLIN, 0});
-    if (http_listener_ != nullptr) entries->push_back({http_listener_->get(), POLLIN, 0});
-    if (acceptor_) entries->push_back({acceptor_->poll_fd(), POLLIN, 0});
+  const bool may_accept = Clock::now() >= accept_again_;
+  for (const Door& door : doors_) {
+    if (may_accept && door.has_room()) entries->push_back({door.listener->get(), POLLIN, 0});
+    for (const auto& visitor : door.visitors) visitor->add_entries(entries);
   }
-  for (const auto& visitor : visitors_) visitor->add_entries(entries);
+  if (may_accept && acceptor_ && ranks_.has_room())
+    entries->push_back({acceptor_->poll_fd(), POLLIN, 0});
+  for (const auto& visitor : ranks_.visitors) visitor->add_entries(entries);
 }
 
 Clock::time_point LineServer::next() const {
   auto next = acceptor_ ? acceptor_->next_deadline() : Clock::time_point::max();
   if (accept_again_ > Clock::now()) next = std::min(next, accept_again_);
-  for (const auto& visitor : visitors_) next = std::min(next, visitor->next());
+  const auto look_at = [&](const Door& door) {
+    for (const auto& visitor : door.visitors) next = std::min(next, visitor->next());
+  };
+  for (const Door& door : doors_) look_at(door);
+  look_at(ranks_);
   return next;
 }
 
 void LineServer::step() {
-  accept();
-  for (const auto& visitor : visitors_) visitor->step(words_);
-  std::erase_if(visitors_, [](const auto& visitor) { return visitor->has_ended(); });
+  const auto step_visitors = [&](Door& door) {
+    for (const auto& visitor : door.visitors) visitor->step(words_);
+    std::erase_if(door.visitors, [](const auto& visitor) { return visitor->has_ended(); });
+  };
+  for (Door& door : doors_) accept_from(door);
+  accept_ranks();
+  for (Door& door : doors_) step_visitors(door);
+  step_visitors(ranks_);
 }
 
-void LineServer::accept() {
-  for (const net::Socket* listener : listeners_) accept_from(*listener);
-  if (http_listener_ != nullptr) accept_from(*http_listener_);
+void LineServer::accept_ranks() {
   if (!acceptor_) return;
   for (auth::Arrival& arrival : acceptor_->serve(secret_of_)) {
     auto link = bootstrap::FramedLink::make(std::move(arrival.socket), arrival.session_key,
                                             auth::Records::Side::kAcceptor);
-    if (link.ok()) visitors_.push_back(std::make_unique<Visitor>(std::move(*link)));
+    if (link.ok()) ranks_.visitors.push_back(std::make_unique<Visitor>(std::move(*link)));
   }
 }
 
-void LineServer::accept_from(const net::Socket& listener) {
-  while (visitors_.size() < kMaxVisitors) {
-    auto accepted = net::accept_tcp(listener);
+// Visitors that are refused count, too: those who come without end must not keep step() from
+// returning.
+void LineServer::accept_from(Door& door) {
+  for (std::size_t count = 0; count < kMaxAccepted && door.has_room(); ++count) {
+    auto accepted = net::accept_tcp(*door.listener);
     if (!accepted.ok()) accept_again_ = Clock::now() + kPauseWithoutRoom;
     if (!accepted.ok() || !*accepted) return;
     net::Socket socket = std::move((*accepted)->socket);
-    if (&listener == http_listener_) {
-      visitors_.push_back(std::make_unique<Visitor>(std::move(socket), http_));
-    } else if (const Status may = may_ask(socket.get()); may.ok()) {
-      visitors_.push_back(std::make_unique<Visitor>(std::move(socket)));
+    if (door.http) {
+      door.visitors.push_back(std::make_unique<Visitor>(std::move(socket), door.http));
+    } else if (auto rights = rights_of(socket.get()); rights.ok()) {
+      door.visitors.push_back(
+          std::make_unique<Visitor>(std::move(socket), std::move(rights->may_not_control)));
     } else {
-      RONDO_INFO(kNet, "a process that asked for the status was refused: {}", may.error().text);
+      RONDO_INFO(kNet, "a process that asked for the status was refused: {}", rights.error().text);
     }
   }
 }

@@ -24,7 +24,9 @@ Question Question::to_socket(const std::string& path, std::string line,
   Question question(std::move(line) + '\n', deadline);
   StatusConnection made = connect_status(path);
   question.socket_ = std::move(made.socket);
-  if (made.error != 0)
+  if (made.error == EAGAIN)  // too many wait already: its process takes none
+    question.end(fail(StatusCode::kTimeout, "the status socket {} takes no connection", path));
+  else if (made.error != 0)
     question.end(fail_errno(made.error, "cannot connect to the status socket {}", path));
   return question;
 }

@@ -53,8 +53,12 @@ void Visitor::add_entries(std::vector<pollfd>* entries) const {
 }
 
 Clock::time_point Visitor::next() const {
-  const auto limit = task_ && is_sent() ? Clock::time_point::max() : last_ + kPatience;
+  const auto limit = task_ && is_sent() ? Clock::time_point::max() : end_of_patience();
   return task_ ? std::min(limit, task_->next()) : limit;
+}
+
+Clock::time_point Visitor::end_of_patience() const {
+  return last_ + (http_ ? kHttpPatience : kPatience);
 }
 
 void Visitor::step(const std::vector<Word>& words) {
@@ -71,7 +75,7 @@ void Visitor::step(const std::vector<Word>& words) {
   flush();
   if (closing_ && is_sent()) ended_ = true;
   if (peer_closed_ && !closing_ && (!task_ || task_->is_endless())) ended_ = true;
-  if ((!task_ || !is_sent()) && Clock::now() >= last_ + kPatience) ended_ = true;
+  if ((!task_ || !is_sent()) && Clock::now() >= end_of_patience()) ended_ = true;
 }
 
 bool Visitor::is_sent() const { return sent_ == unsent_.size() && !(link_ && link_->unsent()); }
@@ -87,7 +91,7 @@ void Visitor::receive() {
     if (count <= 0) peer_closed_ = true;
     if (count <= 0) return;
     received_.append(buffer, static_cast<std::size_t>(count));
-    last_ = Clock::now();
+    if (!http_) last_ = Clock::now();
     if (!http_ && received_.find('\n') == std::string::npos && received_.size() > kMaxLine)
       ended_ = true;
     if (ended_ || received_.size() > max_received()) return;
@@ -100,6 +104,7 @@ void Visitor::answer_request() {
   const bool is_whole = received_.find("\r\n\r\n") != std::string::npos;
   if (ended_ || closing_ || (!is_whole && received_.size() <= kMaxRequest)) return;
   answer({http_(received_), true});
+  last_ = Clock::now();
 }
 
 bool Visitor::receive_line(std::string* line) {

@@ -4,7 +4,8 @@
 //
 // Guarantees: never waits. A line has at most kMaxLine bytes, an HTTP request kMaxRequest. A
 // visitor that takes no byte of its answer for kPatience, or asks nothing for that long, has ended.
-// Cost: the unsent answer in memory.
+// An HTTP client gets kHttpPatience for that, and for its whole request. Cost: the unsent answer in
+// memory.
 #pragma once
 
 #include <poll.h>
@@ -27,7 +28,8 @@ using net::Clock;
 // What a client has set for its next requests.
 struct Conversation {
   bool json = false;
-  double timeout_seconds = 5;  // 0: no limit
+  std::string may_not_control{};  // why it may not change the job; "": it may
+  double timeout_seconds = 5;     // 0: no limit
 };
 
 // An answer that takes time: it asks other processes, or continues without end.
@@ -69,8 +71,12 @@ class Visitor {
   static constexpr std::size_t kMaxRequest = 8192;
   static constexpr std::size_t kMaxUnsent = std::size_t{64} << 20;
   static constexpr std::chrono::seconds kPatience{10};
+  static constexpr std::chrono::seconds kHttpPatience{2};
 
-  explicit Visitor(net::Socket socket) : socket_(std::move(socket)) {}
+  explicit Visitor(net::Socket socket, std::string may_not_control = "")
+      : socket_(std::move(socket)) {
+    conversation_.may_not_control = std::move(may_not_control);
+  }
   // The answer to a whole HTTP request.
   using Http = std::function<std::string(std::string_view request)>;
   Visitor(net::Socket socket, Http http) : socket_(std::move(socket)), http_(std::move(http)) {}
@@ -89,6 +95,7 @@ class Visitor {
   void flush();
   void answer(Reply reply);
   bool is_sent() const;
+  Clock::time_point end_of_patience() const;
 
   net::Socket socket_;
   const Http http_{};  // empty: the client sends lines
@@ -99,7 +106,8 @@ class Visitor {
   std::unique_ptr<Task> task_;
   bool closing_ = false;  // once all is sent
   bool ended_ = false, peer_closed_ = false;
-  Clock::time_point last_ = Clock::now();  // when bytes moved, or a line was answered
+  Clock::time_point last_ = Clock::now();  // when bytes moved, or a line was answered; of HTTP:
+                                           // when it came, or bytes of the answer moved
 };
 
 }  // namespace rondo::status

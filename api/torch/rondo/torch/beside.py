@@ -10,7 +10,6 @@ of Rondo alone, on every torch, with one step less per call.
 
 from __future__ import annotations
 
-import sys
 from datetime import timedelta
 
 import torch
@@ -18,22 +17,9 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Backend
 
 from rondo.torch.backend import RondoBackend
+from rondo.torch.creation import other_devices
 from rondo.torch.process_group import RondoProcessGroup
 from rondo.torch.untraced import untraced
-
-
-def other_devices() -> dict[str, str]:
-    """Devices of the group being created that have another backend than rondo.
-
-    torch does not pass this to the function that makes a backend, so it is read from torch's frame.
-    """
-    frame = sys._getframe()
-    while frame is not None and frame.f_code.co_name != "_new_process_group_helper":
-        frame = frame.f_back
-    config = frame and frame.f_locals.get("backend_config")
-    if not isinstance(config, dist.BackendConfig):
-        return {}
-    return {d: b for d, b in config.get_device_backend_map().items() if b != "rondo"}
 
 
 class Beside(RondoBackend):

@@ -33,6 +33,32 @@ class CommOptions(ctypes.Structure):
         super().__init__(size, self.MAGIC, 1, self.HOST, self.UNDEFINED, timeout, timeout)
 
 
+class NamedConfig(ctypes.Structure):
+    """ncclConfig_t up to commName, which is all that it sets."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("magic", ctypes.c_uint),
+        ("version", ctypes.c_uint),
+        ("blocking", c_int),
+        ("cgaClusterSize", c_int),
+        ("minCTAs", c_int),
+        ("maxCTAs", c_int),
+        ("netName", c_char_p),
+        ("splitShare", c_int),
+        ("trafficClass", c_int),
+        ("commName", c_char_p),
+    ]
+    MAGIC, VERSION, UNDEFINED = 0xCAFEBEEF, 22700, -(2**31)
+
+    def __init__(self, name: str) -> None:
+        size, undefined = ctypes.sizeof(NamedConfig), self.UNDEFINED
+        super().__init__(
+            size, self.MAGIC, self.VERSION, undefined, undefined, undefined, undefined, None,
+            undefined, undefined, name.encode() or None,
+        )  # fmt: skip
+
+
 class Launched(ctypes.Structure):
     """rondoLaunched_t."""
 

@@ -18,8 +18,9 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch.distributed import DistBackendError, Store
 
+from rondo.torch.creation import title
 from rondo.torch.errors import check
-from rondo.torch.library import CommOptions, UniqueId, lib
+from rondo.torch.library import CommOptions, NamedConfig, UniqueId, lib
 
 LOOK_SECONDS = 0.5  # between two checks for wrong ranks
 MAX_NAMED = 16
@@ -77,10 +78,15 @@ class Meeting:
         self._wait_for(f"{prefix}all")
         ticket = UniqueId.from_buffer_copy(bytes.fromhex(self._get(f"{prefix}ticket")))
         comm = ctypes.c_void_p()
-        options = CommOptions(self._seconds)
+        named, options = NamedConfig(title()), CommOptions(self._seconds)
         check(
             lib.rondoCommInitRankOptions(
-                ctypes.byref(comm), self._size, ticket, self._rank, None, ctypes.byref(options)
+                ctypes.byref(comm),
+                self._size,
+                ticket,
+                self._rank,
+                ctypes.byref(named),
+                ctypes.byref(options),
             )
         )
         if self._rank == 0:

@@ -110,6 +110,52 @@ TEST(Diagnosis, NamesTheCulpritOfAFaultAndOneMemberOfACycle) {
   EXPECT_EQ(cycle[0].rank, 1);
 }
 
+// Ranks of `world` in groups data and tensor, which all of them have: 0 and 1 wait in the first
+// one, 2 and 3 in the second one, each for ranks that wait in the other.
+JobView crossed_job() {
+  JobView job =
+      job_of({rank_in_call(0, 3), rank_in_call(1, 3), rank_in_call(2, 3), rank_in_call(3, 3)});
+  job.communicators[0].name = "world";
+  CommunicatorView data, tensor;
+  data.hash = 8, tensor.hash = 9;
+  data.name = "data", tensor.name = "tensor";
+  data.size = tensor.size = 4;
+  // Their numbers there run backwards.
+  data.ranks = {rank_in_call(0, 5), rank_in_call(1, 5), rank_in_call(2, 6, 1, 3),
+                rank_in_call(3, 6, 0, 4)};
+  tensor.ranks = {rank_in_call(0, 8, 3, 3), rank_in_call(1, 8, 2, 3), rank_in_call(2, 7),
+                  rank_in_call(3, 7)};
+  for (CommunicatorView* group : {&data, &tensor})
+    for (RankView& rank : group->ranks) {
+      rank.pid = 103 - rank.rank;
+      rank.process = static_cast<std::uint64_t>(1003 - rank.rank);
+    }
+  job.communicators.push_back(data);
+  job.communicators.push_back(tensor);
+  return job;
+}
+
+TEST(Diagnosis, ReportsTheOrderInWhichRanksEnteredTwoGroups) {
+  JobView job = crossed_job();
+  const auto blamed = diagnose(job);
+  ASSERT_EQ(blamed.size(), 1u);
+  EXPECT_EQ(blamed[0].kind, Blame::kCycle);
+  EXPECT_EQ(blamed[0].waiters, 4);
+  EXPECT_EQ(blamed[0].text,
+            "ranks entered data and tensor in different order: 0, 1 first data; 2, 3 first tensor: "
+            "4 ranks wait for each other, 4.0 s");
+  // Without the group of all, and without names, and as a host reads it from shared memory.
+  job.communicators.erase(job.communicators.begin());
+  for (CommunicatorView& group : job.communicators) {
+    group.name.clear();
+    for (RankView& rank : group.ranks) rank.process = 0;
+  }
+  const auto unnamed = diagnose(job);
+  ASSERT_EQ(unnamed.size(), 1u);
+  EXPECT_TRUE(unnamed[0].text.starts_with("ranks entered 0x8 and 0x9 in different order: "))
+      << unnamed[0].text;
+}
+
 TEST(Diagnosis, NamesTheRankWhoseCallDiffers) {
   std::vector<RankView> ranks;
   for (int rank = 0; rank < 4; ++rank) {

@@ -99,6 +99,24 @@ TEST(Metrics, AreThoseOfTheBlackBoxes) {
               2 * 4096 * 4.0 / 3 / 1.4e-3, 10);
 }
 
+// A victim's call is open; the rank for which it waits is in none.
+TEST(Metrics, NameTheRankForWhichOthersWait) {
+  const std::vector<TracedComm> comms = sample_comms();
+  const std::uint64_t id = comms[0].first().communicator;
+  const std::vector<Culprit> culprits = {{id, 1, 7.5, false}, {id, 9, 3, true}, {77, 0, 5, false}};
+  auto samples = parsed(metrics_text(comms, {}, culprits));
+  const auto of = [&](const std::string& name) {
+    EXPECT_TRUE(samples.contains(name)) << name;
+    return samples[name];
+  };
+  EXPECT_EQ(of(R"(rondo_call_open_seconds{communicator="weights",rank="1"})"), 0);
+  EXPECT_EQ(of(R"(rondo_blamed_seconds{communicator="weights",rank="1"})"), 7.5);
+  EXPECT_EQ(of(R"(rondo_blamed_seconds{communicator="weights",rank="0"})"), 0);
+  EXPECT_EQ(of(R"(rondo_blamed_elsewhere_seconds{communicator="weights",rank="9"})"), 3);
+  const std::string info = R"(communicator="weights",id="0x1f2e3d4c5b6a7988",size="3")";
+  EXPECT_EQ(of("rondo_communicator_info{" + info + "}"), 1);
+}
+
 TEST(Metrics, CountACallOnce) {
   const std::vector<TracedComm> comms = sample_comms();
   LateSums late;
@@ -130,14 +148,28 @@ TEST(Metrics, AnswerOnlyTheirPath) {
 }
 
 TEST(Metrics, GoToAPortOrAFile) {
-  EXPECT_EQ(parse_metrics_place("9400")->listen->port, 9400);
-  EXPECT_EQ(parse_metrics_place("9400")->listen->host, "127.0.0.1");
-  EXPECT_EQ(parse_metrics_place("0.0.0.0:9400")->listen->host, "0.0.0.0");
-  EXPECT_EQ(parse_metrics_place("[::1]:9400")->listen->host, "::1");
-  EXPECT_EQ(parse_metrics_place("/tmp/a:9400/b.prom")->file, "/tmp/a:9400/b.prom");
-  EXPECT_EQ(parse_metrics_place("b.prom")->file, "b.prom");
-  EXPECT_EQ(parse_metrics_place("/%h.prom")->file.find("%h"), std::string::npos);
-  EXPECT_FALSE(parse_metrics_place("70000").ok());
+  const auto place = [](const char* text) { return parse_metrics_place(text, "node7"); };
+  EXPECT_EQ(place("9400")->listen->port, 9400);
+  EXPECT_EQ(place("9400")->listen->host, "127.0.0.1");
+  EXPECT_EQ(place("0.0.0.0:9400")->listen->host, "0.0.0.0");
+  EXPECT_EQ(place("[::1]:9400")->listen->host, "::1");
+  EXPECT_EQ(place("/tmp/a:9400/b.prom")->file, "/tmp/a:9400/b.prom");
+  EXPECT_EQ(place("b.prom")->file, "b.prom");
+  EXPECT_EQ(place("/%h.prom")->file, "/node7.prom");
+  EXPECT_FALSE(place("70000").ok());
+}
+
+// The name of a host chooses neither the folder nor another pattern.
+TEST(Metrics, GoToAFileOfTheFolderWhateverTheHostIsCalled) {
+  const auto file = [](const char* host) {
+    return parse_metrics_place("/var/%h/rondo-%h.prom", host)->file;
+  };
+  EXPECT_EQ(file("a%h"), "/var/a%h/rondo-a%h.prom");
+  EXPECT_EQ(file("../../etc"), "/var/_._.._etc/rondo-_._.._etc.prom");
+  EXPECT_EQ(file("/etc/cron.d"), "/var/_etc_cron.d/rondo-_etc_cron.d.prom");
+  EXPECT_EQ(file("."), "/var/_/rondo-_.prom");
+  EXPECT_EQ(file(".."), "/var/_./rondo-_..prom");
+  EXPECT_EQ(file("a\nb"), "/var/a_b/rondo-a_b.prom");
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from rondo.torch import interrupts
 from rondo.torch.backend import RondoBackend
 from rondo.torch.buffers import Buffers
 from rondo.torch.errors import check, error_now
@@ -72,6 +73,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         self._see_if_plain()
         live_groups.add(self)
         drain_in_children()
+        interrupts.watch()
 
     # ---- how calls run ----
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shortest programs: meet, sum, broadcast, train."""
 
+import gc
+import os
+
 import torch
 import torch.distributed as dist
 from ranks import environment, free_port, ranks, run
+from rondo.torch.meeting import MAX_KEPT
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -33,6 +37,30 @@ def test_init_destroy_init_five_times_on_one_port():
             dist.all_reduce(tensor)
             assert tensor.item() == 2 * cycle + 1
             dist.destroy_process_group()
+
+    assert run(cycles, 2, group=False) == [0, 0]
+
+
+def held():
+    """Descriptors and threads of this process."""
+    gc.collect()
+    return [len(os.listdir(f"/proc/self/{kind}")) for kind in ("fd", "task")]
+
+
+def test_cycles_at_new_ports_keep_no_more_descriptors_and_threads():
+    ports = [free_port() for _ in range(3 * MAX_KEPT)]
+
+    def cycles(rank, size):
+        counts = []
+        for port in ports:
+            environment(rank, size, port)
+            dist.init_process_group("rondo")
+            dist.all_reduce(torch.ones(1))
+            dist.all_reduce(torch.ones(1), async_op=True).wait()
+            dist.destroy_process_group()
+            counts.append(held())
+        whole = counts[MAX_KEPT:]
+        assert max(whole) == min(whole), counts
 
     assert run(cycles, 2, group=False) == [0, 0]
 

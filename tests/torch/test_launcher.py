@@ -97,19 +97,33 @@ def test_habits_of_gpu_programs_on_the_cpu():
     assert text.count("all habits work") == 2
 
 
-@pytest.mark.parametrize("line", ["torch.cuda.set_device(0)", "torch.ones(1).cuda()"])
-def test_a_gpu_program_without_a_gpu_learns_what_to_add(line):
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.cuda.set_device(0)",
+        "torch.ones(1).cuda()",
+        "torch.nn.Linear(2, 2).to('cuda:0')",
+        "torch.cuda.Stream()",
+        "torch.accelerator.set_device_index(0)",
+    ],
+)
+def test_a_gpu_program_without_a_gpu_learns_in_one_line_what_to_add(line, tmp_path):
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    code = f"import torch; {line}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True,
-        env={**os.environ, "RONDO_TORCH_RUN": "1"},
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert "add --device cpu to rondo.torch.run" in done.stderr, done.stderr
+    program = tmp_path / "train.py"
+    program.write_text(f"import torch\n\n{line}\n")
+    done = subprocess.run([*RUN, program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"rondo: {program}:3: torch finds no GPU here ("), done.stderr
+    assert "add --device cpu to rondo.torch.run" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_program_that_does_without_a_gpu_catches_the_error():
+    code = "import torch\ntry: torch.ones(1).cuda()\nexcept RuntimeError: print('on the CPU')"
+    assert call([sys.executable, "-c", code], RONDO_TORCH_RUN="1") == "on the CPU\n"
 
 
 ONE_GPU = """

@@ -36,6 +36,17 @@ UNSUPPORTED = (
 )  # fmt: skip
 
 
+def has_python_backends() -> bool:
+    try:
+        Backend(0, 1)
+    except TypeError:  # its constructor is C++'s alone
+        return False
+    return True
+
+
+HAS_PYTHON_BACKENDS = has_python_backends()  # torch 2.14 or newer
+
+
 class RondoBackend(Backend):
     def __init__(self, group: RondoProcessGroup) -> None:
         super().__init__(group.rank(), group.size())

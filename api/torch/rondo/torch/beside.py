@@ -14,9 +14,8 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Backend
 
-from rondo.torch.backend import RondoBackend
+from rondo.torch.backend import HAS_PYTHON_BACKENDS, RondoBackend
 from rondo.torch.creation import other_devices
 from rondo.torch.process_group import RondoProcessGroup
 from rondo.torch.untraced import untraced
@@ -44,13 +43,11 @@ untraced(Beside)
 def create_beside(
     others: dict[str, str], store: dist.Store, rank: int, size: int, timeout: timedelta
 ) -> Beside:
-    try:
-        Backend(0, 1)
-    except TypeError:
+    if not HAS_PYTHON_BACKENDS:
         names = ",".join(f"{device}:{backend}" for device, backend in others.items())
         raise RuntimeError(
             f"rondo: 'cpu:rondo' beside '{names}' in one group needs torch 2.14 or newer, this is "
             f"{torch.__version__}; make two groups instead, new_group(backend='rondo') for CPU "
             "tensors and one for the others"
-        ) from None
+        )
     return Beside(RondoProcessGroup(store, rank, size, timeout))

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -209,23 +212,47 @@ def ddp_on(init: Any, target: torch.device) -> Any:
     return ddp_init
 
 
+class NoGpu(RuntimeError):
+    """What a program for GPUs gets where torch finds none."""
+
+
 def explain_missing() -> None:
-    """Without --device: what a program for GPUs gets where torch finds none says what to do."""
+    """Without --device: the error says what to add. If the program does not catch it, one line on
+    stderr says so, and where the program asked for a GPU."""
 
     def with_remedy(function):
         @functools.wraps(function)
         def call(*arguments, **named):
             try:
                 return function(*arguments, **named)
+            except NoGpu:
+                raise
             except (AttributeError, AssertionError, RuntimeError) as error:
                 if torch.cuda.is_available():
                     raise
-                raise RuntimeError(
-                    f"torch finds no GPU here ({error}); to run the program on the CPU, add "
-                    "--device cpu to rondo.torch.run"
-                ) from error
+                reason = str(error).strip().partition("\n")[0].rstrip(" :")
+            raise NoGpu(
+                f"torch finds no GPU here ({reason}); to run the program on the CPU, add "
+                "--device cpu to rondo.torch.run"
+            )
 
         return call
 
     torch.cuda.set_device = with_remedy(torch.cuda.set_device)
     torch.cuda._lazy_init = with_remedy(torch.cuda._lazy_init)
+    torch.cuda.Stream.__new__ = staticmethod(with_remedy(torch.cuda.Stream.__new__))
+    torch.accelerator.set_device_index = with_remedy(torch.accelerator.set_device_index)
+    sys.excepthook = in_one_line(sys.excepthook)
+
+
+def in_one_line(before: Callable) -> Callable:
+    ours = (os.path.dirname(torch.__file__), os.path.dirname(__file__))
+
+    def hook(kind: type, error: BaseException, trace: Any) -> None:
+        if kind is not NoGpu:
+            return before(kind, error, trace)
+        frames = traceback.extract_tb(trace)
+        place = next((f for f in reversed(frames) if not f.filename.startswith(ours)), frames[0])
+        print(f"rondo: {place.filename}:{place.lineno}: {error}", file=sys.stderr)
+
+    return hook

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's hooks around the calls of a group: its flight recorder, and those that programs register.
 
-torch 2.15 runs hooks in the C++ behind the methods of its ProcessGroup. While a group has hooks,
-each call passes through that C++ and returns through Inside; without hooks a call stays in Python.
-The flight recorder is such a hook, and on unless TORCH_FR_BUFFER_SIZE=0. Only C++ backends can
-report to it that a call has ended: here the entry of a blocking call is retired when the call
-returns, that of an asynchronous call when it is issued.
+From 2.14 on, torch runs hooks in the C++ behind the methods of its ProcessGroup. While a group has
+hooks, each call passes through that C++ and returns through Inside; without hooks a call stays in
+Python. From 2.15 on the flight recorder is such a hook, and on unless TORCH_FR_BUFFER_SIZE=0. Only
+C++ backends can report to it that a call has ended: here the entry of a blocking call is retired
+when the call returns, that of an asynchronous call when it is issued.
 
 Abort hooks run when a call fails, and before abort(). The completion hook (torch's
 _register_on_completion_hook) runs when a call has succeeded.
@@ -27,10 +27,11 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from rondo.torch.backend import RondoBackend
+from rondo.torch.backend import HAS_PYTHON_BACKENDS, RondoBackend
 from rondo.torch.untraced import untraced
 
-HAS_HOOKS = hasattr(c10d, "FlightRecorderHook")  # torch 2.15 or newer
+# Releases add these one by one, so each is looked up by itself.
+HAS_CALL_HOOKS = HAS_PYTHON_BACKENDS and hasattr(dist.ProcessGroup, "register_pre_hook")
 _here = threading.local()  # per thread: True while a call passes through torch's C++; its Work
 
 
@@ -73,7 +74,12 @@ class Older:
 
 
 def older(name: str, newer: Callable) -> Any:
-    return Older(name, newer) if HAS_HOOKS else newer
+    return Older(name, newer) if HAS_CALL_HOOKS else newer
+
+
+def has_flight_recorder(group: Any) -> bool:
+    """True if torch records the calls of this group."""
+    return group in getattr(dist.distributed_c10d._world, "pg_flight_recorder_hooks", ())
 
 
 # torch's operation types whose names differ from its methods'.
@@ -110,7 +116,7 @@ class Completion:
 
 
 class Hooks:
-    has_torch_hooks: bool | None = None if HAS_HOOKS else False  # None: unknown
+    has_torch_hooks: bool | None = None if HAS_CALL_HOOKS else False  # None: unknown
     is_plain = False
     _completion_hook: Callable[[Any], None] | None = None
     _completions = 0
@@ -119,7 +125,7 @@ class Hooks:
     def _open_to_hooks(self) -> None:
         """torch's C++ gets the name and the devices of a group from its backends."""
         self._abort_hooks: dict[int, Callable[[], None]] = {}
-        if HAS_HOOKS:
+        if HAS_PYTHON_BACKENDS:
             custom = dist.ProcessGroup.BackendType.CUSTOM
             self._inside = Inside(self)
             self._register_backend(torch.device("cpu"), custom, self._inside)
@@ -135,12 +141,10 @@ class Hooks:
         if getattr(_here, "through", False):
             return False
         if self.has_torch_hooks is None:
-            world = dist.distributed_c10d._world
-            if self not in world.pg_map:
+            if self not in dist.distributed_c10d._world.pg_map:
                 return False  # torch is still creating the group
             self.has_torch_hooks = (
-                self in world.pg_flight_recorder_hooks
-                or os.environ.get("TORCH_DIST_NAN_CHECK") == "1"
+                has_flight_recorder(self) or os.environ.get("TORCH_DIST_NAN_CHECK") == "1"
             )
             self._see_if_plain()
         return self.has_torch_hooks
@@ -196,7 +200,7 @@ def hooked(method: Callable, call: Callable) -> Callable:
     parameters = code.co_varnames[1 : code.co_argcount]
     defaults = dict(zip(reversed(parameters), reversed(method.__defaults__ or ())))
     theirs = getattr(dist.ProcessGroup, name, None)
-    if not HAS_HOOKS or theirs is None or name == "gather_single":
+    if not HAS_CALL_HOOKS or theirs is None or name == "gather_single":
         return call
 
     @functools.wraps(call)

@@ -25,20 +25,24 @@ from rondo.torch.library import CommOptions, NamedConfig, UniqueId, lib
 LOOK_SECONDS = 0.5  # between two checks for wrong ranks
 MAX_NAMED = 16
 
-# Keeps stores open until the process ends. One rank serves a TCP store. If the store ended with its
-# group, a fast rank that creates the next group could connect to a server that is about to close.
-# The last rank that closes a file store removes its file, even if a fast rank has just opened it
-# again; that rank's data would be lost.
-_kept: dict[tuple[str, int], Store] = {}
+# A group's store stays open after the group, until stores at MAX_KEPT other places have been used.
+# One rank serves a TCP store. If the store ended with its group, a fast rank that creates the next
+# group could connect to a server that is about to close. The last rank that closes a file store
+# removes its file, even if a fast rank has just opened it again; that rank's data would be lost.
+MAX_KEPT = 4
+_kept: dict[tuple[str, int], Store] = {}  # by place, the one used last at the end
 
 
 def keep_store(store: Store) -> None:
     while hasattr(store, "underlying_store"):
         store = store.underlying_store
     if isinstance(store, dist.TCPStore):
+        _kept.pop((store.host, store.port), None)
         _kept[store.host, store.port] = store
-    elif isinstance(store, dist.FileStore):
-        _kept.setdefault((store.path, 0), store)  # while one is open, its file stays
+    elif isinstance(store, dist.FileStore):  # while the first one is open, the file stays
+        _kept[store.path, 0] = _kept.pop((store.path, 0), store)
+    while len(_kept) > MAX_KEPT:
+        del _kept[next(iter(_kept))]
 
 
 def has_ended(who: str) -> bool:
@@ -95,6 +99,7 @@ class Meeting:
 
     def leave(self) -> None:
         """Removes this rank's entry, so that it can join again."""
+        keep_store(self._store)
         try:
             self._store.set(f"{self._root}/here/{self._rank}", "")
         except RuntimeError as error:  # the rank that serves the store may have ended

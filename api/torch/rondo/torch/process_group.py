@@ -22,11 +22,12 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from rondo.torch import interrupts
 from rondo.torch.backend import RondoBackend
 from rondo.torch.buffers import Buffers
 from rondo.torch.errors import check, error_now
 from rondo.torch.groups import pass_monitored_barrier
-from rondo.torch.hooks import HAS_HOOKS, Hooks
+from rondo.torch.hooks import Hooks
 from rondo.torch.library import SUCCESS, lib
 from rondo.torch.meeting import Meeting
 from rondo.torch.memory import shared_tensor
@@ -72,6 +73,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         self._see_if_plain()
         live_groups.add(self)
         drain_in_children()
+        interrupts.watch()
 
     # ---- how calls run ----
 
@@ -241,7 +243,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
 
     def _set_group_name(self, name: str) -> None:
         self._name = name
-        if HAS_HOOKS:
+        if self._inside is not None:
             dist.ProcessGroup._set_group_name(self, name)
 
     @property
@@ -250,7 +252,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
 
     def _set_group_desc(self, description: str) -> None:
         self._description = description
-        if HAS_HOOKS:
+        if self._inside is not None:
             dist.ProcessGroup._set_group_desc(self, description)
 
     def monitored_barrier(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rondo.torch.process_group import RondoProcessGroup
     from rondo.torch.profile import Spans
 
-SLICE_SECONDS = 0.5  # a wait checks Python's signals this often
+SLICE_SECONDS = 0.2  # a wait checks Python's signals this often
 EXPIRY_SECONDS = 60.0  # an expired call fails at once, if its thread runs
 NO_LIMIT = timedelta(0)
 settling = threading.RLock()

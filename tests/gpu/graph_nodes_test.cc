@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many event nodes the library adds to a graph that captures its calls, on the emulated GPU.
+// How many event nodes the library adds to a graph that captures its calls, and what calls beside a
+// captured one launch, on the emulated GPU.
 #include <cstring>
 
 #include "tests/gpu/device_case.h"
 #include "tests/simt/device/command.h"
+#include "tests/simt/device/table.h"
+#include "tests/support/environment.h"
 
 namespace rondo::test {
 namespace {
@@ -55,19 +58,21 @@ class Captured {
     for (const GpuEvent event : events_) gpu_api()->destroy_event(event);
     gpu_api()->set_device(0);
   }
-  // call(rank): enqueues one call of the rank.
-  template <class Call>
-  Nodes of(int calls, const Call& call) {
+  // one(rank): enqueues one call of the rank.
+  template <class One>
+  void call(const One& one) {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    for (std::size_t r = 0; r < streams.size(); ++r) {
+      gpu_api()->set_device(devices_[r]);
+      EXPECT_EQ(one(static_cast<int>(r)), ncclSuccess) << ncclGetLastError(nullptr);
+    }
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  }
+  template <class One>
+  Nodes of(int calls, const One& one) {
     EXPECT_EQ(gpu_api()->begin_capture(streams[0], GpuCaptureMode::kRelaxed), kGpuSuccess);
     for (std::size_t r = 1; r < streams.size(); ++r) order(0, r);
-    for (int i = 0; i < calls; ++i) {
-      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
-      for (std::size_t r = 0; r < streams.size(); ++r) {
-        gpu_api()->set_device(devices_[r]);
-        EXPECT_EQ(call(static_cast<int>(r)), ncclSuccess) << ncclGetLastError(nullptr);
-      }
-      EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
-    }
+    for (int i = 0; i < calls; ++i) call(one);
     for (std::size_t r = 1; r < streams.size(); ++r) order(r, 0);
     gpu_api()->set_device(devices_[0]);
     EXPECT_EQ(gpu_api()->end_capture(streams[0], &graph), kGpuSuccess);
@@ -162,6 +167,26 @@ TEST(GraphNodes, GraphsThatDoNotMixAddNone) {
       else
         EXPECT_EQ(nodes.events(), 0);
     }
+  }
+}
+
+// A captured kernel that clears memory for lines runs with its graph, which may never run. Without
+// it a plain call would read what the memory held before: old lines, whose flags may pass.
+TEST(GraphNodes, ACaptureThatNeverRunsLeavesLinesToThePlainCall) {
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  for (const char* const algorithm : {"ring", "oneshot"}) {
+    SCOPED_TRACE(algorithm);
+    const WithEnvironment by("NCCL_ALGO", algorithm), in_lines("NCCL_PROTO", "LL");
+    Captured two({0, 1});
+    (void)two.of(1, [&](int r) { return two.sum(r, false); });
+    const auto launches_of_a_sum = [&] {
+      const std::uint64_t before = simt::launch_counts().launches;
+      two.call([&](int r) { return two.sum(r, false); });
+      return simt::launch_counts().launches - before;
+    };
+    const std::uint64_t first = launches_of_a_sum(), second = launches_of_a_sum();
+    EXPECT_EQ(second, 2u);
+    EXPECT_EQ(first, 2 * second) << "each device clears its lines first";
   }
 }
 

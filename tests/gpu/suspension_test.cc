@@ -242,11 +242,20 @@ TEST_P(SuspensionOf, MayBeTheEnd) {
   });
 }
 
-// A rank that does not resume is named when the communicator's timeout has passed.
-TEST(Suspension, NamesWhoDoesNotResume) {
+// A rank that does not resume is named when the communicator's timeout has passed. Until then its
+// counters are those of earlier calls, so the others must not go on; also where they map nothing of
+// it, because slots and counters are in host memory.
+class SuspensionFor : public testing::TestWithParam<NamedLayout> {};
+INSTANTIATE_TEST_SUITE_P(
+    Places, SuspensionFor,
+    testing::Values(
+        NamedLayout{"peers", as_processes(2, Gpus::kOneEach)},
+        NamedLayout{"apart", as_processes(2, Gpus::kOneEach).under({{"NCCL_P2P_DISABLE", "1"}})}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(SuspensionFor, ResumeWaitsForAllAndNamesWhoDoesNotResume) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
-  const Layout layout = as_processes(2, Gpus::kOneEach, {{"RONDO_TIMEOUT", "3"}});
-  run_job(layout, [](NcclRank& seat) {
+  run_job(GetParam().layout.under({{"RONDO_TIMEOUT", "3"}}), [](NcclRank& seat) {
     call_everything(seat, 10);
     NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
     if (seat.rank == 1) {

@@ -17,7 +17,8 @@ sys.path.insert(0, TESTS)
 import flaky  # noqa: E402
 
 DEEDS = {"pass": "", "fail": "seed(); sys.exit(1)", "crash": "os.abort()",
-         "hang": "time.sleep(600)", "skip": "sys.exit(77)", "race": "print('WARNING: ThreadSanitizer: race'); sys.exit(66)"}
+         "hang": "time.sleep(600)", "skip": "sys.exit(77)",
+         "race": "print('WARNING: ThreadSanitizer: race'); sys.exit(66)"}
 COUNTED = """#!/usr/bin/env python3
 import os, sys, time
 def seed(): print('reproduce with RONDO_TEST_SEED=%s' % (4711 + run), flush=True)

@@ -22,6 +22,22 @@ std::string line_of(const std::filesystem::path& file) {
   return line;
 }
 
+// Puts each failed assertion of gtest on the board as soon as it fails: other ranks may wait for
+// the rank that left its body.
+class AssertionsOnBoard : public testing::EmptyTestEventListener {
+ public:
+  using Report = std::function<void(const std::string&)>;
+  explicit AssertionsOnBoard(Report report) : report_(std::move(report)) {}
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const char* const file = result.file_name() == nullptr ? "?" : result.file_name();
+    report_(file + (':' + std::to_string(result.line_number()) + ": ") + result.message());
+  }
+
+ private:
+  const Report report_;
+};
+
 // Name of each thread, and the kernel function in which it waits; 0: it runs.
 std::string threads_of(pid_t pid) {
   std::string text;
@@ -43,14 +59,15 @@ void RankProcesses::run_process(int process, const Job& job, const ProcessBody& 
     for (const auto& [name, value] : job.of_process[process])
       setenv(name.c_str(), value.c_str(), 1);
   if (!job.hosts.empty()) setenv("NCCL_HOSTID", job.hosts[process].c_str(), 1);
+  testing::UnitTest::GetInstance()->listeners().Append(
+      new AssertionsOnBoard([this, process](const std::string& text) {
+        for (int rank = 0; rank < size(); ++rank)
+          if (process_of_[rank] == process)
+            RankSeat(board(), rank, kHostMemory).expect(false, "its process: " + text);
+      }));
   if (process == 0) board().make_id();
   board().wait_id();
   std::shared_ptr<void> ranks = body(process);
-  if (testing::Test::HasFailure())
-    for (int rank = 0; rank < size(); ++rank)
-      if (process_of_[rank] == process)
-        RankSeat(board(), rank, kHostMemory)
-            .expect(false, "an assertion failed in its process (printed above)");
   if (!job.leave_by_exit) _exit(0);
   ranks.reset();
   std::exit(0);
@@ -71,13 +88,21 @@ void RankProcesses::start(const Job& job, const ProcessBody& body) {
   }
 }
 
-RankProcesses::~RankProcesses() {
+RankProcesses::~RankProcesses() { end_all(); }
+
+void RankProcesses::end_all() {
   for (std::size_t p = 0; p < pids_.size(); ++p) {
     if (reap(static_cast<int>(p))) continue;
     kill(pids_[p], SIGKILL);
-    while (waitpid(pids_[p], nullptr, 0) < 0 && errno == EINTR) {
+    while (waitpid(pids_[p], &exit_status_[p], 0) < 0 && errno == EINTR) {
     }
   }
+}
+
+int RankProcesses::asserted() const {
+  for (int rank = 0; rank < size(); ++rank)
+    if (seat(rank).failures.load() != 0) return rank;
+  return -1;
 }
 
 void RankProcesses::send(int rank, int signal) {
@@ -102,8 +127,11 @@ bool RankProcesses::reap(int process) {
 
 bool RankProcesses::wait_for(const std::function<bool(int)>& holds, const std::set<int>& without,
                              const char* what) {
+  if (all_ended_) return false;
   int failed = -1;  // ended before it reached the condition; what it did just before its end counts
+  int asserted = -1;
   const auto is_over = [&] {
+    asserted = this->asserted();
     bool all_hold = true;
     for (int rank = 0; rank < size() && failed < 0; ++rank) {
       if (without.count(rank) != 0) continue;
@@ -112,9 +140,17 @@ bool RankProcesses::wait_for(const std::function<bool(int)>& holds, const std::s
       if (ended && !held) failed = rank;
       all_hold = all_hold && held;
     }
-    return all_hold || failed >= 0;
+    if (all_hold) asserted = -1;
+    return all_hold || failed >= 0 || asserted >= 0;
   };
   const bool in_time = wait_until(is_over);
+  if (asserted >= 0) {
+    all_ended_ = true;
+    end_all();
+    ADD_FAILURE() << "rank " << asserted << " of " << size() << " failed before all did " << what
+                  << ", so all were ended: " << seat(asserted).failure;
+    return false;
+  }
   if (in_time && failed < 0) return true;
   for (int rank = 0; failed < 0 && rank < size(); ++rank)
     if (without.count(rank) == 0 && !holds(rank)) failed = rank;

@@ -7,7 +7,8 @@
 //   EXPECT_EQ(ranks.status(0), StatusCode::kRemoteError) << ranks.text(0);
 //   run_job(as_processes(4, Gpus::kOneEach), [](NcclRank& seat) { NCCL_OK(ncclAllReduce(...)); });
 // Guarantees: every wait ends after kLongestWait; the destructor kills and reaps every process that
-// still runs. A failed gtest assertion in a process is a failed expectation of its ranks.
+// still runs. A failed gtest assertion in a process is a failed expectation of its ranks. A wait in
+// which an expectation fails kills all processes at once and says which rank it was.
 #pragma once
 
 #include <sys/types.h>
@@ -66,12 +67,15 @@ class RankProcesses {
   bool wait_for(const std::function<bool(int)>& holds, const std::set<int>& without,
                 const char* what);
   bool reap(int process);
+  void end_all();
+  int asserted() const;  // the first rank with a failed expectation, or -1
   BoardSeat& seat(int rank) const { return board_.get().seats[rank]; }
 
   SharedBoard board_;
   std::vector<int> process_of_;  // per rank
   std::vector<pid_t> pids_;
   std::vector<int> exit_status_;  // as waitpid returns it, or -1 while it runs
+  bool all_ended_ = false;        // because of a failed expectation
 };
 
 // Runs a job in which every rank must exit.

@@ -6,7 +6,8 @@
 #   bash tests/run.sh in_turn              one of the long stages, by the number of commits
 #   bash tests/run.sh dev asan             the stages that are named (docs/internals/testing.md)
 #   bash tests/run.sh --for PATH...        the stages that a change of these paths asks for
-#   bash tests/run.sh --for-change BASE    and of what differs from the commit BASE
+#   bash tests/run.sh --for-change BASE    and of what differs from the commit BASE; then the tests
+#                                          of dev that changed, three times, starved at random
 #   bash tests/run.sh repeat NAME N        the tests of dev that match, N times, starved at random
 #   RONDO_TORCH=2.15.0 bash tests/run.sh torch_all    on another release of PyTorch
 set -euo pipefail
@@ -47,18 +48,23 @@ stage_dev_more() { build dev && run_tests dev -R "$long_in_dev"; }
 long_in_dev='^(engine\.(plugin|ucx)|faults\.some)$'
 # Kernels on an emulated GPU, and communicators of one process: most planted bugs are found here.
 stage_simt() {
+  . tests/simt/rounds.sh
   build simt "simt gpu_tests"
   run_tests simt -R '^(Simt|Gpu)\.'
+  in_weak_memory Meet
   many_seeds
 }
-# What simt leaves out: several processes and hosts, other settings, golden texts, clients.
+# What simt leaves out: several processes and hosts, other settings, golden texts, clients; the
+# sweeps in weak memory, and everything once on OS threads.
 stage_simt_more() {
-  local apart_in_weak='*Internode.TakesRings*:*Spread.Equals*three_*:*DevicePuts*'
+  . tests/simt/rounds.sh
+  local apart_in_weak='Internode\.TakesRings|Spread\.Equals.*three_|DevicePuts'
   build simt "simt gpu_tests gpu_process_tests gpu_golden_tests gpu_direct_tests bench_tests
     nccl_shared micro_device nccl_contestant"
   run_tests simt -R '^Gpu' -E '^Gpu\.'
-  RONDO_SIMT=mode=weak build/simt/bin/gpu_process_tests --gtest_brief=1 \
-    --gtest_filter="$apart_in_weak"
+  RONDO_SIMT=mode=weak run_tests simt --batch 4 -R "^GpuProcess\..*($apart_in_weak)"
+  in_weak_memory 'EqualTheReference|GoRound|AreReplayed'
+  on_threads
 }
 
 # The checks for a GPU, on an emulated one.
@@ -94,24 +100,6 @@ stage_cuda_size() {
   code=$(grep -ohP 'code=\[\K[^]]+' $build/build.ninja | sort -u | paste -sd ' ')
   echo "libnccl.so.2 with code for $code: $size bytes stripped, at most $most"
   [ "$size" -le $most ]
-}
-
-# As many seeds as fit in RONDO_SIMT_SECONDS (20), different in every run: the kernels alone in
-# rounds of their tests, and beside them the product, one process per seed. Then rings and trees
-# over several devices and hosts in weak memory, and everything once on OS threads.
-many_seeds() {
-  local seconds=${RONDO_SIMT_SECONDS:-20} bin=build/simt/bin rounds
-  local quick='*Meet*_devices:Graphs.*'
-  rounds='DirectKernels.ReduceEvery*:DirectKernels.CopyAny*:ConnectedKernels.AllReduceFor*'
-  rounds+=':ConnectedKernels.CopyBytes*'
-  local in_weak_memory='*Connected.*/ring_simple_devices:*Connected.*/tree_ll_devices'
-  in_weak_memory+=':*Connected.*/tree_ll128_devices:*Connected.*/allreduce_*_devices'
-  in_weak_memory+='-*.TakeEveryOperation/*:*.StandBesideCalls*:*.ComeAfter*'  # as in order
-  tests/simt/seeds.sh "$seconds" s $bin/gpu_tests --gtest_filter="$quick" &
-  RONDO_SIMT_SECONDS=$((seconds / 4)) $bin/simt_tests --gtest_filter="$rounds" --gtest_print_time=0
-  wait $!
-  RONDO_SIMT=mode=weak,lines=whole $bin/gpu_tests --gtest_brief=1 --gtest_filter="$in_weak_memory"
-  RONDO_SIMT=mode=parallel $bin/gpu_tests --gtest_brief=1
 }
 
 # Code with threads, pointers, processes or input from outside. The widest sweeps, and proofs of
@@ -370,6 +358,7 @@ case "${1:-}" in
   --for | --for-change)
     read -ra stages < <(python3 tests/stages_for.py "$@")
     [ ${#stages[@]} -gt 0 ] || exit 2
+    [ "$1" = --for ] || changed_tests=$(python3 tests/stages_for.py --tests-of "${@:2}")
     echo "stages: ${stages[*]}"
     set -- "${stages[@]}" ;;
   repeat)
@@ -389,6 +378,10 @@ for stage in "$@"; do
   "stage_$stage"
   echo "== $stage took $SECONDS s"
 done
+if [ -n "${changed_tests:-}" ]; then
+  echo "== the changed tests of dev, starved"
+  repeat "$changed_tests" 3
+fi
 echo "all stages passed: $*; $(($(date +%s) - begun)) s"
 awk '{p += $1; f += $2; s += $3} END {print p + 0 " passed, " f + 0 " failed, " s + 0 " skipped"}' \
   "$RONDO_TEST_COUNTS"

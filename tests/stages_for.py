@@ -4,6 +4,8 @@
 
   tests/stages_for.py --for PATH...        prints the stages, in the order of tests/run.sh
   tests/stages_for.py --for-change BASE    of the files that differ from the commit BASE
+  tests/stages_for.py --tests-of BASE      a pattern of the GoogleTest tests in files of tests that
+                                           differ from BASE; nothing if there are none
   tests/stages_for.py --near NAME          says that there is no such stage, and what is near it
 
 The table's rows are "
@@ -53,18 +55,35 @@ def changed_since(base):
     return done.stdout.split("\n")[:-1]
 
 
+def tests_of(paths):
+    """For tests/run_tests.py -R: tests of the programs of the stage dev."""
+    folders = re.compile(r"tests/(unit|engine|explorer|abi|bench|golden)/.*_test\.cc$")
+    test = re.compile(r"^TEST(?:_[FP])?\((\w+), (\w+)\)", re.MULTILINE)
+    names = set()
+    for path in paths:
+        if folders.match(path) and os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                names.update(test.findall(file.read()))
+    if not names:
+        return ""
+    return "(^|/)(" + "|".join(rf"{suite}\.{test}" for suite, test in sorted(names)) + ")(/|$)"
+
+
 def main():
     how, names = sys.argv[1], sys.argv[2:]
     if how == "--near":
         near = difflib.get_close_matches(names[0], stages(), 3, 0.4) or stages()
         print(f"there is no stage '{names[0]}'; near it: {', '.join(near)}", file=sys.stderr)
         return 2
-    if how == "--for-change":
+    if how in ("--for-change", "--tests-of"):
         paths = changed_since(names[0]) if len(names) == 1 else None
         if paths is None:
-            print(f"--for-change {' '.join(names)}: give one commit that git knows",
+            print(f"{how} {' '.join(names)}: give one commit that git knows",
                   file=sys.stderr)
             return 2
+        if how == "--tests-of":
+            print(tests_of(paths))
+            return 0
     else:
         paths = [os.path.normpath(name) for name in names]
         missing = [path for path in paths if not os.path.exists(path)]

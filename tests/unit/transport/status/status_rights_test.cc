@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who gets answers at a status socket and who may change the job, by whatever address it comes; and
 // that visitors take neither each other's places nor the server's time.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include <cstring>
 #include <functional>
 
+#include "base/fd.h"
 #include "base/poll_until.h"
 #include "tests/support/in_child.h"
 #include "tests/support/joined_namespaces.h"
@@ -111,8 +114,10 @@ TEST_F(StatusRights, OfAnotherHostEndAtReadingAndNameIt) {
     if (!hosts) return "no namespaces";
     const net::Socket listener = net::listen_tcp(at(kNear)).value();
     const net::SocketAddress to = net::local_address(listener).value();
+    const Fd here(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
     if (!hosts.go_there()) return "no other host";
     const net::Socket client = net::start_connect(to).value();
+    if (setns(here.get(), CLONE_NEWNET) != 0) return "no way back";
     for (;;) {
       auto accepted = net::accept_tcp(listener).value();
       if (!accepted) continue;

@@ -42,7 +42,7 @@ TEST(CallSkew, AnEarlyRankMakesNoOtherRankLate) {
 TEST(CallSkew, SummaryNamesTheHangTheLateRankAndEachRank) {
   const std::string text = summary_of(comms_of(test::sample_traces())[0]);
   EXPECT_THAT(text,
-              HasSubstr("communicator 1f2e3d4c5b6a7988 weights: 3 ranks, 3 here, calls 1 to 3"));
+              HasSubstr("communicator 0x1f2e3d4c5b6a7988 weights: 3 ranks, 3 here, calls 1 to 3"));
   EXPECT_THAT(text,
               HasSubstr("call 3, AllReduce(count 1024, float32, sum), has not ended: ranks 0, "
                         "2 in it; rank 1 not entered"));

@@ -49,10 +49,10 @@ void mark_fastest(std::vector<SimulatedLine>* of_one_size) {
 void print_columns() {
   fmt::print("# marks: > what communicators would run, * the fastest of those listed\n");
   fmt::print("# planner: the closed form by which communicators choose\n");
-  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<12} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}  {}\n",
+  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<9} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}  {}\n",
              "size", "count", "type", "redop", "algo", "proto", "chans", "time", "algbw", "busbw",
              "planner", "busiest wire");
-  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<12} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}\n", "(B)",
+  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<9} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}\n", "(B)",
              "(elements)", "", "", "", "", "", "(us)", "(GB/s)", "(GB/s)", "(us)");
 }
 
@@ -61,7 +61,7 @@ void print_line(const SimulatedLine& line, const AskedCall& call, bool marks) {
       line.busiest.empty()
           ? line.by
           : fmt::format("{:.0f}% of {} ({})", 100 * line.busiest_share, line.busiest, line.by);
-  fmt::print(" {:>13} {:>13} {:>10} {:>7} {}{} {:<12} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}  {}\n",
+  fmt::print(" {:>13} {:>13} {:>10} {:>7} {}{} {:<9} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}  {}\n",
              line.bytes, line.count, call.type, call.op, line.planned ? '>' : ' ',
              marks && line.fastest ? '*' : ' ', line.algorithm, line.protocol,
              line.channels > 0 ? std::to_string(line.channels) : "-", bench::shrink(line.us, 10),

@@ -11,6 +11,7 @@
 #include "api/cli/commands.h"
 #include "api/rondo.h"
 #include "base/env_unused.h"
+#include "bench/standard_output.h"
 
 namespace rondo::cli {
 namespace {
@@ -101,9 +102,7 @@ int call(rondo::cli::CommandFunction run, std::string name, int argc, char** arg
   return run(argc + 1, arguments.data());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const std::string_view self = base_name(argc > 0 ? argv[0] : "rondo");
   if (self.ends_with("_perf")) return rondo::cli::bench_command(argc, argv);
   if (argc < 2) return print_help(stderr), rondo::cli::kUsageError;
@@ -122,4 +121,13 @@ int main(int argc, char** argv) {
   if (const Command* command = find(wanted))
     return call(command->run, fmt::format("rondo {}", wanted), argc - 2, argv + 2);
   return refuse(wanted);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  rondo::open_standard_streams();
+  std::string name(base_name(argc > 0 ? argv[0] : "rondo"));
+  if (argc > 1 && find(argv[1]) != nullptr) name += fmt::format(" {}", argv[1]);
+  return rondo::with_standard_output(name, [&] { return run(argc, argv); });
 }

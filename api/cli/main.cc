@@ -4,13 +4,14 @@
 #include <fmt/format.h>
 #include <stdio.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "api/cli/commands.h"
 #include "api/rondo.h"
-#include "base/env_unused.h"
+#include "bench/command_line.h"
 #include "bench/standard_output.h"
 
 namespace rondo::cli {
@@ -46,10 +47,14 @@ using rondo::cli::commands;
 
 void print_help(FILE* to) {
   fmt::print(to, "usage: rondo COMMAND [arguments]; rondo COMMAND --help says more\n\n");
+  std::size_t width = 0;
+  for (const Command& command : commands()) width = std::max(width, command.name.size());
   for (const Command& command : commands())
-    fmt::print(to, "  {:<8} {}\n", command.name, command.summary);
+    fmt::print(to, "  {:<{}} {}\n", command.name, width, command.summary);
   fmt::print(to,
-             "\n  --version  the versions of Rondo and of the NCCL interface that it implements\n");
+             "\n  --version  the versions of Rondo and of the NCCL interface that it implements\n"
+             "  --man      the manual page: rondo --man | man -l -; rondo COMMAND --man: a "
+             "command's\n");
 }
 
 // For completions: a command and its summary a line.
@@ -71,15 +76,9 @@ const Command* find(std::string_view name) {
 }
 
 int refuse(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const Command& command : commands()) names.push_back(command.name);
-  const std::string_view near = rondo::env::nearest_of(name, names, 2);
-  if (near.empty()) {
-    fmt::print(stderr, "rondo: there is no command '{}'\n", name);
-    print_help(stderr);
-  } else {
-    fmt::print(stderr, "rondo: there is no command '{}': did you mean {}?\n", name, near);
-  }
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.emplace_back(command.name);
+  rondo::print_error("rondo", rondo::there_is_no("command", name, names));
   return rondo::cli::kUsageError;
 }
 

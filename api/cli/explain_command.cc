@@ -187,6 +187,8 @@ Status print(Wanted wanted) {
                                         {layout.moved_bytes, layout.bus_factor}, wishes));
     rows.insert(rows.end(), more.begin(), more.end());
   }
+  if (const std::string refused = costs_here().refused; !refused.empty() && !asked)
+    rows.push_back({"tune file", refused, "priors are used instead of RONDO_TUNE_FILE"});
   if (wanted.json) return print_json(record, rows, asked ? &asked->orders : nullptr), ok_status();
   if (asked) add_channels(asked->orders, &rows);
   for (const ExplainRow& row : rows)

@@ -124,6 +124,8 @@ class HostRanks {
                    ? "costs that rondo tune has measured"
                    : "priors (collectives/planner/host_costs.h): nothing here was measured; rondo "
                      "tune measures this machine");
+    if (const std::string refused = costs_here().refused; !refused.empty())
+      fmt::print("# RONDO_TUNE_FILE is not used: {}\n", refused);
   }
   Result<Lines> lines_of(const AskedCall& call, const Sweep& sweep) const {
     RONDO_TRY(const CallRecord record, record_of(call));

@@ -99,6 +99,20 @@ TEST(OtherLoad, IsTheTimeOfAllCoresLessOurOwn) {
   EXPECT_DOUBLE_EQ(rondo::cli::other_cores(before, before), 0.0);
 }
 
+// Each command that would use the file names it.
+TEST(TuneCommand, OfAFileThatCannotBeUsedIsNamed) {
+  const std::string with = "RONDO_TUNE_FILE=/nowhere/x.tune " RONDO_PROGRAM;
+  for (const char* command : {" explain all_reduce", " explain all_reduce --json",
+                              " simulate all_reduce 4K --ranks 2", " doctor"}) {
+    const ShellResult output = shell(with + command);
+    EXPECT_NE(output.text.find("'/nowhere/x.tune': No such file"), std::string::npos)
+        << command << '\n'
+        << output.text;
+  }
+  const ShellResult unset = shell("RONDO_TUNE_FILE= " RONDO_PROGRAM " explain all_reduce");
+  EXPECT_EQ(unset.text.find("tune file"), std::string::npos) << unset.text;
+}
+
 TEST(TuneCommand, RefusesACollectiveThatItDoesNotMeasure) {
   const ShellResult output = shell(RONDO_PROGRAM " tune --only alltoall /dev/null");
   EXPECT_EQ(output.status, 2);

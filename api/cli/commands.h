@@ -25,6 +25,7 @@ struct Command {
 std::span<const Command> commands();
 
 int bench_command(int argc, char** argv);
+int completion_command(int argc, char** argv);
 int doctor_command(int argc, char** argv);
 int env_command(int argc, char** argv);
 int explain_command(int argc, char** argv);

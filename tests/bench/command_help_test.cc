@@ -84,6 +84,7 @@ TEST(RondoHelp, SuggestsTheNearestNameInEveryCommand) {
        "rondo tune: --only: there is no value 'brodcast': did you mean broadcast?"},
       {"run --bind coers -- true",
        "rondo run: --bind: there is no value 'coers': did you mean cores?"},
+      {"completion bsh", "rondo completion: shell: there is no value 'bsh': did you mean bash?"},
   };
   for (const auto& [arguments, text] : wrong) {
     const ShellResult ended = ask(arguments);
@@ -96,6 +97,17 @@ TEST(RondoHelp, NamesWhatIsMissingAndWhatIsTooMuch) {
   EXPECT_EQ(ask("bench").text, "rondo bench: collective is required; see rondo bench --help\n");
   EXPECT_EQ(ask("env here").text,
             "rondo env: argument 'here' is one too many; see rondo env --help\n");
+}
+
+TEST(RondoHelp, CompletionsAreThoseOfThePackages) {
+  EXPECT_NE(ask("completion bash").text.find("complete -F _rondo rondo"), std::string::npos);
+  EXPECT_EQ(ask("completion zsh").text.find("#compdef rondo"), 0u);
+  EXPECT_NE(ask("completion fish").text.find("complete -c rondo"), std::string::npos);
+  const ShellResult completed = shell(fmt::format(
+      "bash -c 'PATH={}:$PATH; source <(rondo completion bash); COMP_WORDS=(rondo comp); "
+      "COMP_CWORD=1; _rondo; echo ${{COMPREPLY[@]}}'",
+      std::filesystem::path(RONDO_PROGRAM).parent_path().string()));
+  EXPECT_EQ(completed.text, "completion\n");
 }
 
 TEST(RondoHelp, OfEveryCommandFitsAHundredColumns) {

@@ -92,6 +92,7 @@ class CommandOutput : public testing::Test {
         {"report", fmt::format("report {} -o {}/page.html", results, folder_.path())},
         {"preload", "preload"},
         {"env", "env"},
+        {"completion", "completion bash"},
     };
   }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the sources that no compiler makes: layers, file sizes, line lengths, format, words;
-and of the pages: lengths, links, and that the files and tests that they name exist.
+and of the pages: lengths, links, that the files and tests that they name exist, and that generated
+pages have what the sources' tables have.
 
 Exits 1 and prints every finding as path:line: text.
 """
@@ -15,6 +16,7 @@ import tokenize
 
 from classes import class_findings
 from folders import TABLE, folder_of, may_include, row_findings
+from generated import generated_findings
 from patches import patch_findings
 
 LAYERS = ["base", "topology", "transport", "kernels", "collectives", "api", "bench", "tests"]
@@ -319,7 +321,7 @@ def main():
         for line, text in findings(path):
             print(f"{path}:{line}: {text}")
             failed += 1
-    for path, text in [*class_findings(sources), *patch_findings(sources)]:
+    for path, text in [*class_findings(sources), *patch_findings(sources), *generated_findings()]:
         print(f"{path}:1: {text}")
         failed += 1
     folders = {folder_of(path) for path in sources if path.split("/")[0] in LAYERS[:-1]}

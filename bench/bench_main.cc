@@ -10,6 +10,7 @@
 #include "api/runner/job.h"
 #include "base/printable.h"
 #include "bench/rondo_backend.h"
+#include "bench/standard_output.h"
 #include "bench/sweep.h"
 
 namespace rondo::bench {
@@ -39,7 +40,7 @@ int bench_main(int argc, char** argv, const MainOptions& main_options) {
   const int launched = rondo_launch_read(&launch);
   if (launched < 0) return kInvalidUse;
   const auto refuse = [&](const std::string& text) {
-    if (launch.rank == 0) fmt::print(stderr, "{}: {}\n", argv[0], text);
+    if (launch.rank == 0) print_error(argv[0], text);
     return kInvalidUse;
   };
   const int per_process = options.threads * options.gpus;

@@ -5,10 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <sstream>
 #include <string_view>
 
 #include "base/env.h"
+#include "base/env_unused.h"
 
 namespace rondo {
 namespace {
@@ -62,7 +64,26 @@ std::string size_validator(std::string& text) {
   return {};
 }
 
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  return fmt::format("{}", fmt::join(words, between));
+}
+
+std::string_view nearest_word(std::string_view name, const std::vector<std::string>& words) {
+  constexpr std::size_t kTypingError = 2;
+  const std::vector<std::string_view> views(words.begin(), words.end());
+  const std::string_view near = env::nearest_of(name, views, kTypingError);
+  return near.size() > kTypingError ? near : "";  // "-q" is two edits from any short name
+}
+
 }  // namespace
+
+std::string there_is_no(std::string_view what, std::string_view name,
+                        const std::vector<std::string>& words) {
+  const std::string_view near = nearest_word(name, words);
+  return fmt::format("there is no {} '{}'{}", what, name,
+                     near.empty() ? "; there are: " + joined(words, ", ")
+                                  : fmt::format(": did you mean {}?", near));
+}
 
 CommandOption& CommandOption::required() {
   option_->required();
@@ -100,7 +121,12 @@ CommandOption& CommandOption::one_of(std::vector<int> values) {
 }
 
 CommandOption& CommandOption::one_of(std::vector<std::string> values) {
-  option_->check(CLI::IsMember(std::move(values)));
+  const std::string shown = '{' + joined(values, ",") + '}';
+  const auto check = [values = std::move(values)](std::string& value) {
+    const bool known = std::find(values.begin(), values.end(), value) != values.end();
+    return known ? "" : there_is_no("value", value, values);
+  };
+  option_->check(CLI::Validator(check, shown));
   return *this;
 }
 
@@ -199,14 +225,38 @@ std::optional<int> CommandLine::parse() {
   } catch (const CLI::CallForHelp&) {
     return fmt::print("{}", wrapped(app_->help())), 0;
   } catch (const CLI::ParseError& error) {
-    return app_->exit(error) == 0 ? 0 : bad_status_;
+    const std::string unknown = unknown_argument();
+    if (!unknown.empty()) return refuse(unknown);
+    const bool lacks = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
+    return refuse(lacks ? fmt::format("{}; see {} --help", error.what(), app_->get_name())
+                        : error.what());
   }
   return std::nullopt;
 }
 
-int CommandLine::refuse(const std::string& text) const {
-  app_->exit(CLI::ValidationError(text));
-  return bad_status_;
+// An option that does not exist is the likely cause of CLI11's other errors, too.
+std::string CommandLine::unknown_argument() const {
+  std::string extra;
+  for (const std::string& word : app_->remaining()) {
+    const std::string name = word.substr(0, word.find('='));
+    if (extra.empty() && word != "--")
+      extra = fmt::format("argument '{}' is one too many; see {} --help", word, app_->get_name());
+    if (name.size() < 2 || name[0] != '-' || name == "--") continue;
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app_->get_options(is_shown))
+      for (const std::string& one : option->get_lnames()) names.push_back("--" + one);
+    const std::string_view near = nearest_word(name, names);
+    return fmt::format("there is no option '{}'{}", name,
+                       near.empty() ? fmt::format("; see {} --help", app_->get_name())
+                                    : fmt::format(": did you mean {}?", near));
+  }
+  return extra;
+}
+
+int CommandLine::refuse(const std::string& text, int status) const {
+  const std::string line = fmt::format("{}: {}\n", app_->get_name(), text);
+  std::fputs(line.c_str(), stderr);  // does not throw where stderr cannot be written
+  return status;
 }
 
 }  // namespace rondo

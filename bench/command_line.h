@@ -6,6 +6,9 @@
 //   line.flag("--json", json, "as JSON");
 //   if (const auto ended = line.parse()) return *ended;
 //
+// Errors are one line on stderr that begins with the program's name, suggests the option or name
+// that was probably meant, and end with the same status in all commands.
+//
 // CLI11 does the work. It takes 10 s to compile in each source, so only command_line.cc includes
 // it.
 #pragma once
@@ -14,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace CLI {
@@ -22,6 +26,11 @@ class Option;
 }  // namespace CLI
 
 namespace rondo {
+
+// "there is no collective 'al_reduce': did you mean all_reduce?", or, if no word is near, "...;
+// there are: ...".
+std::string there_is_no(std::string_view what, std::string_view name,
+                        const std::vector<std::string>& words);
 
 // One option or flag; a handle that lives as long as its CommandLine.
 class CommandOption {
@@ -69,10 +78,13 @@ class CommandLine {
   // bad_status after printing an error. Two more options, alone on the command line, serve
   // packages: --man prints a manual page, --list-options one option and its help a line.
   std::optional<int> parse();
-  // Prints an error that the program itself found to stderr, as parse() does. Returns bad_status.
-  int refuse(const std::string& text) const;
+  // Prints an error that the program itself found to stderr, as parse() does. Returns bad_status,
+  // or `status`.
+  int refuse(const std::string& text) const { return refuse(text, bad_status_); }
+  int refuse(const std::string& text, int status) const;
 
  private:
+  std::string unknown_argument() const;
   void print_manual() const;
   void print_options() const;
 

@@ -72,6 +72,7 @@ class Child {
   dup2(in.get(), 0);
   dup2(out.get(), 1);
   dup2(err.get(), 2);
+  signal(SIGPIPE, SIG_DFL);
   execvp(argv[0], argv);
   _exit(kNoProgram);
 }

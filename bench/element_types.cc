@@ -59,6 +59,12 @@ std::optional<ncclDataType_t> type_by_name(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<std::string> names_of_types() {
+  std::vector<std::string> names;
+  for (const TypeInfo& row : kTypes) names.emplace_back(row.name);
+  return names;
+}
+
 std::span<const Op> all_ops() { return kEveryType; }
 
 std::string_view name(Op op) {
@@ -71,6 +77,13 @@ std::optional<Op> op_by_name(std::string_view name) {
   for (const OpRow& row : kOps)
     if (row.name == name && row.op != Op::kNone) return row.op;
   return std::nullopt;
+}
+
+std::vector<std::string> names_of_ops() {
+  std::vector<std::string> names;
+  for (const OpRow& row : kOps)
+    if (row.op != Op::kNone) names.emplace_back(row.name);
+  return names;
 }
 
 bool supported(Op op, ncclDataType_t type) {

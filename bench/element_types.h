@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/rondo.h"
 
@@ -29,6 +31,7 @@ struct TypeInfo {
 std::span<const TypeInfo> all_types();
 const TypeInfo& info(ncclDataType_t type);
 std::optional<ncclDataType_t> type_by_name(std::string_view name);
+std::vector<std::string> names_of_types();
 
 // kMulSum needs a handle made for the communicator.
 enum class Op { kNone, kSum, kProd, kMin, kMax, kAvg, kMulSum, kBand, kBor, kBxor };
@@ -36,6 +39,7 @@ enum class Op { kNone, kSum, kProd, kMin, kMax, kAvg, kMulSum, kBand, kBor, kBxo
 std::span<const Op> all_ops();  // for `-o all`: those that every type supports
 std::string_view name(Op op);   // "none", "sum", ..., "mulsum"
 std::optional<Op> op_by_name(std::string_view name);
+std::vector<std::string> names_of_ops();  // without "none"
 bool supported(Op op, ncclDataType_t type);
 ncclRedOp_t handle(Op op);  // not for kNone and kMulSum
 

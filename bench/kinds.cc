@@ -177,6 +177,12 @@ std::optional<Kind> kind_by_name(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<std::string> names_of_kinds() {
+  std::vector<std::string> names;
+  for (const KindInfo& row : kKinds) names.emplace_back(row.name);
+  return names;
+}
+
 Layout layout_of(const Case& wanted, std::size_t bytes) {
   const std::size_t element = info(wanted.type).size;
   const double n = wanted.ranks;

@@ -49,6 +49,7 @@ struct KindInfo {
 std::span<const KindInfo> all_kinds();
 const KindInfo& info(Kind kind);
 std::optional<Kind> kind_by_name(std::string_view name);  // also without underscores
+std::vector<std::string> names_of_kinds();
 
 inline constexpr int kEveryRank = -1;
 

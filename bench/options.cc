@@ -225,7 +225,7 @@ void apply_types_and_operations(Options& o, const Texts& t) {
   } else if (const auto type = type_by_name(t.type)) {
     o.types = {*type};
   } else {
-    refuse(fmt::format("-d '{}' is not a data type; see --help", t.type));
+    refuse(there_is_no("type", t.type, names_of_types()));
   }
   if (t.op == "all") {
     o.ops.assign(all_ops().begin(), all_ops().end());
@@ -234,7 +234,7 @@ void apply_types_and_operations(Options& o, const Texts& t) {
     if (!supported(*op, o.types[0]) && o.types.size() == 1)
       refuse(fmt::format("-o {} is for integers, not for {}", t.op, t.type));
   } else {
-    refuse(fmt::format("-o '{}' is not an operation; see --help", t.op));
+    refuse(there_is_no("operation", t.op, names_of_ops()));
   }
 }
 
@@ -300,21 +300,19 @@ Parsed parse(int argc, char** argv, std::optional<Kind> named, bool plain) {
       "Measures and checks a collective: nccl-tests' flags, table and exit codes (7: wrong "
       "data).\nStarts its ranks itself, or takes part where rondo run, torchrun, mpirun "
       "or srun started it.",
-      argc, argv, kBadCommandLine);
+      argc, argv, plain ? kBadPerfLine : kBadCommandLine);
+  options.command = argv[0];
   options.plain = plain;
   if (plain) options.warmup = 1;  // nccl-tests' default
-  std::string names;
-  for (const KindInfo& kind : all_kinds())
-    names += fmt::format("{}{}", names.empty() ? "" : " ", kind.name);
-  if (!named) line.option("collective", texts.collective, names).required();
+  if (!named)
+    line.option("collective", texts.collective, fmt::format("{}", fmt::join(names_of_kinds(), " ")))
+        .required();
   add_nccl_tests_flags(line, options, texts);
   const CommandOption ranks = add_own_flags(line, options, texts);
   if (const auto ended = line.parse()) return {std::nullopt, *ended};
   try {
     if (!named) named = kind_by_name(texts.collective);
-    if (!named)
-      throw Refusal{
-          fmt::format("there is no collective '{}'; there are: {}", texts.collective, names)};
+    if (!named) throw Refusal{there_is_no("collective", texts.collective, names_of_kinds())};
     options.kind = *named;
     apply(options, texts);
     if (ranks.given() && options.ranks == 0) throw Refusal{"--ranks 0 is less than 1"};
@@ -326,16 +324,16 @@ Parsed parse(int argc, char** argv, std::optional<Kind> named, bool plain) {
   options.devices = gpu_devices();
   const bool needs_gpu = options.graphs > 0 || options.ranks_per_gpu > 0;
   if (needs_gpu && options.devices == 0) {
-    fmt::print(stderr,
-               "{}: -G and --ranks-per-gpu need a GPU; here ranks live in host memory ({})\n",
-               argv[0],
-               gpu_api() == nullptr ? gpu_absence() : "RONDO_DEVICE=host, or no device is visible");
-    return {std::nullopt, kNotImplemented};
+    const std::string why =
+        gpu_api() == nullptr ? gpu_absence() : "RONDO_DEVICE=host, or no device is visible";
+    return {std::nullopt,
+            line.refuse(fmt::format("-G and --ranks-per-gpu need a GPU; here ranks live in host "
+                                    "memory ({})",
+                                    why),
+                        kNotImplemented)};
   }
-  if (texts.device_implementation != 0) {
-    fmt::print(stderr, "{}: -D: there is no device API\n", argv[0]);
-    return {std::nullopt, kNotImplemented};
-  }
+  if (texts.device_implementation != 0)
+    return {std::nullopt, line.refuse("-D: there is no device API", kNotImplemented)};
   return {options, kOk};
 }
 

@@ -20,7 +20,8 @@ inline constexpr int kCheckEvery = -1;  // every timed iteration
 
 struct Options {
   Kind kind = Kind::kAllReduce;
-  std::string program;  // "all_reduce_perf"
+  std::string program;                  // "all_reduce_perf"
+  std::string command = "rondo bench";  // begins errors
   // The table: as nccl-tests prints it (118 columns), or narrower, or with what else is known.
   bool plain = false;     // nccl-tests' columns only
   bool extended = false;  // and percentiles, slowest rank and plan

@@ -12,7 +12,10 @@
 #include "base/json.h"
 #include "base/text_file.h"
 #include "bench/bench_main.h"
+#include "bench/placement.h"
 #include "bench/plot.h"
+#include "bench/standard_output.h"
+#include "bench/table.h"
 
 namespace rondo::bench {
 namespace {
@@ -239,7 +242,7 @@ int against_baseline(std::FILE* out, const Options& options, const Context& cont
                      const Run& run) {
   const auto comparison = compare(options.baseline, context, options, run);
   if (!comparison) {
-    fmt::print(stderr, "{}: {}\n", options.program, comparison.error().text);
+    print_error(options.command, comparison.error().text);
     return kInvalidUse;
   }
   const auto& slower = comparison.value().slower;
@@ -252,9 +255,9 @@ int against_baseline(std::FILE* out, const Options& options, const Context& cont
 
 int keep(const Options& options, const std::string& path, const std::string& text) {
   if (path.empty()) return kOk;
-  const Status written = write_output(path, text);
+  const Status written = write_result(path, text);
   if (written) return kOk;
-  fmt::print(stderr, "{}: {}\n", options.program, written.error().text);
+  print_error(options.command, written.error().text);
   return kInvalidUse;
 }
 
@@ -268,7 +271,7 @@ int plot(std::FILE* out, const Options& options, const Context& context, const R
     return draw(panels, *format_of(options.plot), "");
   }();
   if (!drawn.ok()) {
-    fmt::print(stderr, "{}: --plot: {}\n", options.program, drawn.error().text);
+    print_error(options.command, "--plot: " + drawn.error().text);
     return kInvalidUse;
   }
   if (options.plot != "-") return keep(options, options.plot, *drawn);
@@ -285,6 +288,30 @@ std::string unused_name(const std::string& path) {
 }
 
 }  // namespace
+
+std::string preamble_of(const Context& context, const Options& options,
+                        const std::function<int(int)>& group_of) {
+  std::string text = fmt::format(
+      "# rondo bench {} nccl-headers={} nccl-library={}\n"
+      "# Collective test starting: {}\n",
+      rondoGetVersion(), NCCL_VERSION_CODE, context.library_version, options.program);
+  const bool factor = options.step_factor > 1;
+  text += fmt::format(
+      "# nThread {} nGpus {} minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} "
+      "agg iters: {} validation: {} graph: {} unalign: {}\n",
+      options.threads, options.gpus / std::max(options.ranks_per_gpu, 1), options.min_bytes,
+      options.max_bytes,
+      factor ? static_cast<std::size_t>(options.step_factor) : options.step_bytes,
+      factor ? "factor" : "bytes", options.warmup, options.iterations, options.aggregate,
+      options.check == kCheckEvery ? "every" : fmt::format("{}", options.check), options.graphs,
+      options.unalign);
+  text += "#\n# Using devices\n";
+  for (const Rank& rank : context.devices)
+    text += fmt::format("#  Rank {:>2} Group {:>2} Pid {:>6} on {:>10} device {:>2} [{}] {}\n",
+                        rank.rank, group_of(rank.rank), rank.pid, rank.host, rank.number,
+                        rank.bus_id, rank.device);
+  return text + fmt::format("{}#\n{}", speeds_of(context.devices), table_header(options));
+}
 
 int conclude(std::FILE* out, const Options& options, const Context& context, const Run& run,
              int code) {
@@ -317,8 +344,8 @@ int conclude(std::FILE* out, const Options& options, const Context& context, con
     const std::string name = unused_name(options.nccl_json);
     also(keep(options, name, nccl_json_of(context, options, run)));
     if (name != options.nccl_json)
-      fmt::print(stderr, "{}: {} exists: written to {}\n", options.program, options.nccl_json,
-                 name);
+      print_error(options.command,
+                  fmt::format("{} exists: written to {}", options.nccl_json, name));
   }
   if (!options.plot.empty() && ran) also(plot(out, options, context, run));
   if (!options.csv.empty()) also(keep(options, options.csv, csv_of(context, options, run)));

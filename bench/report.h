@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,10 @@ struct Comparison {
 // collective, ranks, kind of launch, size, type, operation, root and side.
 Result<Comparison> compare(const std::string& baseline_path, const Context& context,
                            const Options& options, const Run& run);
+
+// The lines above the table, as nccl-tests prints them, with each rank's group.
+std::string preamble_of(const Context& context, const Options& options,
+                        const std::function<int(int)>& group_of);
 
 // conclude(): ends a run. Prints the footer below the table, writes the files, and returns the exit
 // code.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cerrno>
 #include <map>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "bench/report.h"
 #include "bench/roofline.h"
 #include "bench/split.h"
+#include "bench/standard_output.h"
 #include "bench/sweep_facts.h"
 #include "bench/table.h"
 #include "bench/watchdog.h"
@@ -43,6 +45,7 @@ class Process {
     thread(0);
     for (std::thread& other : threads) other.join();
     if (processes_.rank() != 0) return exit_code_;
+    if (output_error_ != 0) throw_output_lost(output_error_);
     return finish();
   }
 
@@ -52,7 +55,7 @@ class Process {
   // Refuses what cannot work; all processes get the same result.
   int refuse() const {
     const auto complain = [&](const std::string& text) {
-      if (processes_.rank() == 0) fmt::print(stderr, "{}: {}\n", options_.program, text);
+      if (processes_.rank() == 0) print_error(options_.command, text);
     };
     if (!split_) return complain(split_.error().text), kInvalidUse;
     const std::set<int> groups = split_->sizes(ranks_);
@@ -108,7 +111,7 @@ class Process {
         const std::string text = timed_out ? fmt::format("no result within -T {} s for {}",
                                                          options_.timeout, measured_now_)
                                            : error.text;
-        fmt::print(stderr, "{}: {}\n", options_.program, text);
+        print_error(options_.command, text);
         run_result_.errors.push_back(text);
       }
     }
@@ -123,7 +126,10 @@ class Process {
     const std::vector<RowPlan> rows = rows_of_cycle();
     if (index == 0) progress_.expect(rows.size() * static_cast<std::size_t>(options_.cycles));
     for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle)
-      for (const RowPlan& plan : rows) RONDO_CHECK_OK(row(bench, plan.test, plan.bytes));
+      for (const RowPlan& plan : rows) {
+        RONDO_TRY(const bool goes_on, row(bench, plan.test, plan.bytes));
+        if (!goes_on) return ok_status();
+      }
     return account_memory(index, lanes);
   }
 
@@ -247,35 +253,13 @@ class Process {
     if (processes_.rank() != 0) return ok_status();
     context_.library_version = lanes[0]->backend().version();
     context_.devices = ranks_of(all);
-    print_preamble();
+    print(preamble_of(context_, options_, [&](int rank) { return split_->group_of(rank); }));
     return ok_status();
   }
 
-  void print_preamble() {
-    print("# rondo bench {} nccl-headers={} nccl-library={}\n", rondoGetVersion(),
-          NCCL_VERSION_CODE, context_.library_version);
-    print("# Collective test starting: {}\n", options_.program);
-    const bool factor = options_.step_factor > 1;
-    print(
-        "# nThread {} nGpus {} minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} "
-        "agg iters: {} validation: {} graph: {} unalign: {}\n",
-        options_.threads, options_.gpus / std::max(options_.ranks_per_gpu, 1), options_.min_bytes,
-        options_.max_bytes,
-        factor ? static_cast<std::size_t>(options_.step_factor) : options_.step_bytes,
-        factor ? "factor" : "bytes", options_.warmup, options_.iterations, options_.aggregate,
-        options_.check == kCheckEvery ? "every" : fmt::format("{}", options_.check),
-        options_.graphs, options_.unalign);
-    print("#\n# Using devices\n");
-    for (const Rank& rank : context_.devices)
-      print("#  Rank {:>2} Group {:>2} Pid {:>6} on {:>10} device {:>2} [{}] {}\n", rank.rank,
-            split_->group_of(rank.rank), rank.pid, rank.host, rank.number, rank.bus_id,
-            rank.device);
-    print("{}#\n{}", speeds_of(context_.devices), table_header(options_));
-    std::fflush(run_.out);
-  }
-
-  // Measures both sides of one row, then prints it as a whole.
-  Status row(const Bench& bench, Test test, std::size_t bytes) {
+  // Measures both sides of one row, then prints it as a whole. False in all processes: process 0
+  // could not print an earlier row.
+  Result<bool> row(const Bench& bench, Test test, std::size_t bytes) {
     Row row;
     for (const bool in_place : {false, true}) {
       if (in_place && !info(options_.kind).in_place) continue;
@@ -290,8 +274,11 @@ class Process {
           {test.kind, test.type, 0, split_->place_of(0, ranks_).ranks, test.root, options_.spread},
           bytes);
       RONDO_TRY(Measured measured, measure(bench, test, bytes));
-      RONDO_TRY(auto all, team_.all_gather(bench.thread, pack(measured.reports)));
+      const bool lost = bench.thread == 0 && output_error_ != 0;
+      RONDO_TRY(auto all,
+                team_.all_gather(bench.thread, lost ? std::string() : pack(measured.reports)));
       if (bench.thread == 0 && watchdog_) watchdog_->disarm();
+      if (all[0].empty()) return false;
       if (team_.member(bench.thread) != 0) continue;
       std::vector<RankMeasurement> reports;
       for (const std::string& member : all)
@@ -309,7 +296,7 @@ class Process {
       (in_place ? row.in_place : row.out_of_place) = std::move(side);
     }
     if (team_.member(bench.thread) == 0) report(row, test);
-    return ok_status();
+    return true;
   }
 
   void report(Row& row, const Test& test) {
@@ -318,12 +305,12 @@ class Process {
     row.root = info(options_.kind).rooted ? test.root : -1;
     row.timestamp = time_of_day();
     progress_.clear();
-    print("{}\n", table_row(options_, row));
+    std::string text = table_row(options_, row) + '\n';
     for (const Side* side : {&row.out_of_place, &row.in_place})
       if (!side->example.empty())
-        print("# wrong data {}: {}\n", side == &row.in_place ? "in place" : "out of place",
-              side->example);
-    std::fflush(run_.out);
+        text += fmt::format("# wrong data {}: {}\n",
+                            side == &row.in_place ? "in place" : "out of place", side->example);
+    print(text);
     run_result_.rows.push_back(std::move(row));
   }
 
@@ -362,9 +349,12 @@ class Process {
     for (Backend* backend : alive) backend->abort();
   }
 
-  template <class... Args>
-  void print(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::print(run_.out, format, std::forward<Args>(args)...);
+  // Process 0's output. It must not end at the first failed write: the others would print that it
+  // has left. row() tells them to end.
+  void print(const std::string& text) {
+    if (output_error_ != 0) return;
+    const std::size_t put = std::fwrite(text.data(), 1, text.size(), run_.out);
+    if (put < text.size() || std::fflush(run_.out) != 0) output_error_ = errno;
   }
 
   const ProcessRun& run_;
@@ -380,6 +370,7 @@ class Process {
   std::string measured_now_;
   std::size_t initial_ = 0;
   int exit_code_ = kOk;
+  int output_error_ = 0;  // errno; only thread 0 uses it
   Context context_;
   Run run_result_;
   std::optional<Watchdog> watchdog_;
@@ -390,7 +381,7 @@ class Process {
 int run_process(const ProcessRun& run) {
   auto processes = BenchProcesses::meet(run.launch, 60);
   if (!processes) {
-    fmt::print(stderr, "{}: {}\n", run.options.program, processes.error().text);
+    print_error(run.options.command, processes.error().text);
     return exit_code_of(processes.code());
   }
   return Process(run, **processes).go();

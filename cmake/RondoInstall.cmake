@@ -54,14 +54,8 @@ install(FILES ${CMAKE_SOURCE_DIR}/api/examples/hello_allreduce.c
 install(TARGETS rondo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 file(GLOB topologies CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/topology/*.xml)
 install(FILES ${topologies} DESTINATION ${data}/topologies COMPONENT tools)
-set(completions ${CMAKE_SOURCE_DIR}/api/cli/completions)
-install(FILES ${completions}/rondo.bash RENAME rondo
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools)
-install(FILES ${completions}/rondo.fish
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT tools)
-install(FILES ${completions}/_rondo DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
-        COMPONENT tools)
-# Programs under nccl-tests' names, and a manual page a command, written by the command itself.
+# Programs under nccl-tests' names; a manual page a command and completions, written by the command
+# itself.
 install(CODE "
   set(rondo \"$<TARGET_FILE:rondo>\")
   set(bin \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
@@ -79,6 +73,15 @@ install(CODE "
                     COMMAND_ERROR_IS_FATAL ANY)
     file(WRITE \${man}/rondo-\${name}.1 \"\${page}\")
   endforeach()
+  set(data \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+  set(places bash bash-completion/completions/rondo
+             fish fish/vendor_completions.d/rondo.fish zsh zsh/vendor-completions/_rondo)
+  while(places)
+    list(POP_FRONT places shell place)
+    execute_process(COMMAND \${rondo} completion \${shell} OUTPUT_VARIABLE script
+                    COMMAND_ERROR_IS_FATAL ANY)
+    file(WRITE \${data}/\${place} \"\${script}\")
+  endwhile()
 " COMPONENT tools)
 
 include(RondoPackages)

@@ -6,6 +6,7 @@
 
 #include "api/convert.h"
 #include "base/env.h"
+#include "bench/command_line.h"
 #include "bench/element_types.h"
 #include "bench/gpu_lane.h"
 #include "collectives/communicator/read_check.h"
@@ -101,6 +102,17 @@ std::optional<Collective> engine_collective(bench::Kind kind) {
   }
 }
 
+std::vector<std::string> planned_collectives() {
+  std::vector<std::string> names;
+  for (const bench::KindInfo& kind : bench::all_kinds())
+    if (engine_collective(kind.kind)) names.emplace_back(kind.name);
+  return names;
+}
+
+Error no_such(std::string_view what, std::string_view name, const std::vector<std::string>& words) {
+  return fail(StatusCode::kInvalidArgument, "{}", there_is_no(what, name, words));
+}
+
 RedOp engine_op(bench::Op op) {
   if (op == bench::Op::kMulSum) return RedOp::kPreMulSum;
   return api::to_red_op(bench::handle(op), "explain").value();
@@ -113,18 +125,13 @@ DataType engine_type(ncclDataType_t type) { return api::to_data_type(type, "expl
 Result<CallRecord> record_of(const AskedCall& wanted) {
   const auto kind = bench::kind_by_name(wanted.collective);
   const auto which = kind ? engine_collective(*kind) : std::nullopt;
-  if (!which)
-    return fail(StatusCode::kInvalidArgument,
-                "'{}' is not a collective with a plan; choose all_reduce, all_gather, "
-                "reduce_scatter, broadcast, reduce, alltoall, gather, scatter, sendrecv, barrier, "
-                "and alltoallv, all_gather_v, reduce_scatter_v, gather_v, scatter_v",
-                wanted.collective);
+  if (!which) return no_such("collective with a plan", wanted.collective, planned_collectives());
   const auto type = bench::type_by_name(wanted.type);
-  if (!type)
-    return fail(StatusCode::kInvalidArgument, "--type '{}' is not an element type", wanted.type);
+  if (!type) return no_such("type", wanted.type, bench::names_of_types());
   const auto op = bench::op_by_name(wanted.op);
-  if (!op || *op == bench::Op::kNone || !bench::supported(*op, *type))
-    return fail(StatusCode::kInvalidArgument, "--op '{}' is not a reduction of {}", wanted.op,
+  if (!op) return no_such("operation", wanted.op, bench::names_of_ops());
+  if (!bench::supported(*op, *type))
+    return fail(StatusCode::kInvalidArgument, "-o {} is for integers, not for {}", wanted.op,
                 wanted.type);
   const auto bytes = bench::parse_size(wanted.size);
   if (!bytes)

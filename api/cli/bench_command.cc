@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // rondo bench COLLECTIVE, also as COLLECTIVE_perf, a link to rondo.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string_view>
 
 #include "api/cli/commands.h"
 #include "bench/bench_main.h"
+#include "bench/command_line.h"
 #include "topology/cpu_budget.h"
 
 namespace rondo::cli {
@@ -21,9 +20,8 @@ int bench_command(int argc, char** argv) {
     options.named = bench::kind_by_name(program);
     options.plain = true;
     if (!options.named) {
-      fmt::print(stderr, "{}: there is no collective '{}'; see rondo bench --help\n", argv[0],
-                 program);
-      return bench::kBadCommandLine;
+      const CommandLine line("", argc, argv, bench::kBadPerfLine);
+      return line.refuse(there_is_no("collective", program, bench::names_of_kinds()));
     }
   }
   return bench::bench_main(argc, argv, options);

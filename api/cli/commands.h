@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommands of rondo. To add one: a file <name>_command.cc with one function, its declaration
-// here, and a row in commands.cc.
+// The subcommands of rondo. To add one: a file NAME_command.cc with one function, its declaration
+// here, and a row in main.cc (docs/internals/contributing.md, "Add a command").
 #pragma once
 
 #include <span>
@@ -25,6 +25,7 @@ struct Command {
 std::span<const Command> commands();
 
 int bench_command(int argc, char** argv);
+int completion_command(int argc, char** argv);
 int doctor_command(int argc, char** argv);
 int env_command(int argc, char** argv);
 int explain_command(int argc, char** argv);

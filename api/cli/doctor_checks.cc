@@ -23,9 +23,11 @@
 #include "base/env_unused.h"
 #include "base/fd.h"
 #include "base/printable.h"
+#include "bench/gpu_lane.h"
 #include "collectives/host/verified_calls.h"
 #include "collectives/planner/algorithm_filter.h"
 #include "collectives/planner/protocol_filter.h"
+#include "collectives/planner/tune_file.h"
 #include "collectives/planner/tuning.h"
 #include "collectives/trace/black_box.h"
 #include "topology/cpu_budget.h"
@@ -104,6 +106,11 @@ std::optional<Finding> check_value(const std::string& name, const std::string& v
     if (const auto list = parse_protocols(value, name); !list.ok()) return refused(list.error());
   } else if (name == "RONDO_VERIFY") {
     if (const auto every = parse_verified(value, name); !every.ok()) return refused(every.error());
+  } else if (name == "RONDO_TUNE_FILE" && !value.empty()) {
+    const std::string gpu = bench::gpu_devices() > 0 ? bench::gpu_name(0) : std::string();
+    if (const TunedCosts costs = costs_of_file(value, gpu); !costs.refused.empty())
+      return warning("environment", "RONDO_TUNE_FILE: " + costs.refused,
+                     "priors are used instead; `rondo tune FILE` measures this machine");
   } else if (name == "RONDO_RECORD") {
     if (const auto kind = trace::parse_recording(value); !kind.ok())
       return warning("environment", kind.error().text, "no record of calls is kept; correct it");

@@ -187,6 +187,8 @@ Status print(Wanted wanted) {
                                         {layout.moved_bytes, layout.bus_factor}, wishes));
     rows.insert(rows.end(), more.begin(), more.end());
   }
+  if (const std::string refused = costs_here().refused; !refused.empty() && !asked)
+    rows.push_back({"tune file", refused, "priors are used instead of RONDO_TUNE_FILE"});
   if (wanted.json) return print_json(record, rows, asked ? &asked->orders : nullptr), ok_status();
   if (asked) add_channels(asked->orders, &rows);
   for (const ExplainRow& row : rows)
@@ -210,9 +212,9 @@ int explain_command(int argc, char** argv) {
   const CommandOption ranks =
       line.option("--ranks", wanted.ranks, "number of ranks").within(1, 1 << 16).show_default();
   line.option("--hosts", wanted.hosts, "number of hosts").show_default();
-  line.option("--type", wanted.type, "type of the elements").show_default();
-  line.option("--op", wanted.op, "reduction operation").show_default();
-  line.option("--root", wanted.root, "root of broadcast, reduce, gather, scatter");
+  line.option("-d,--type,--datatype", wanted.type, "type of the elements").show_default();
+  line.option("-o,--op", wanted.op, "reduction operation").show_default();
+  line.option("-r,--root", wanted.root, "root of broadcast, reduce, gather, scatter");
   line.option("--cores", wanted.cores,
               "cores of each host; default: as many as this process may use");
   line.option("--gpus", wanted.gpus,
@@ -228,11 +230,8 @@ int explain_command(int argc, char** argv) {
   line.flag("--reproducible", wanted.reproducible, "as with RONDO_REPRODUCIBLE=1");
   if (const auto ended = line.parse()) return *ended;
   wanted.ranks_given = ranks.given();
-  if (const Status printed = print(wanted); !printed.ok()) {
-    fmt::print(stderr, "{}: {}\n", argv[0], printed.error().text);
-    return kUsageError;
-  }
-  return 0;
+  const Status printed = print(wanted);
+  return printed.ok() ? 0 : line.refuse(printed.error().text);
 }
 
 }  // namespace rondo::cli

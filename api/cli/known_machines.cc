@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/cli/known_machines.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <filesystem>
 #include <string_view>
 
+#include "bench/command_line.h"
 #include "topology/graph/host_graph.h"
 
 namespace rondo::cli {
@@ -34,9 +32,8 @@ Result<topology::Graph> machine_by_name(const std::string& name) {
     return std::move(parsed.graph);
   }
   if (!std::filesystem::exists(name))
-    return fail(StatusCode::kInvalidArgument,
-                "'{}' is neither a file nor a known machine; known machines: {}", name,
-                fmt::join(known_machines(), ", "));
+    return fail(StatusCode::kInvalidArgument, "{}",
+                there_is_no("file or known machine", name, known_machines()));
   RONDO_TRY(topology::ParsedGraph parsed, topology::read_graph_file(name));
   return std::move(parsed.graph);
 }

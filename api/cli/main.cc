@@ -4,13 +4,15 @@
 #include <fmt/format.h>
 #include <stdio.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "api/cli/commands.h"
 #include "api/rondo.h"
-#include "base/env_unused.h"
+#include "bench/command_line.h"
+#include "bench/standard_output.h"
 
 namespace rondo::cli {
 namespace {
@@ -30,6 +32,8 @@ constexpr Command kCommands[] = {
      report_command},
     {"preload", "the LD_PRELOAD=... that runs an NCCL program on Rondo", preload_command},
     {"env", "every environment variable: type, default, current value", env_command},
+    {"completion", "the script by which bash, zsh or fish completes this command",
+     completion_command},
 };
 
 }  // namespace
@@ -45,10 +49,14 @@ using rondo::cli::commands;
 
 void print_help(FILE* to) {
   fmt::print(to, "usage: rondo COMMAND [arguments]; rondo COMMAND --help says more\n\n");
+  std::size_t width = 0;
+  for (const Command& command : commands()) width = std::max(width, command.name.size());
   for (const Command& command : commands())
-    fmt::print(to, "  {:<8} {}\n", command.name, command.summary);
+    fmt::print(to, "  {:<{}} {}\n", command.name, width, command.summary);
   fmt::print(to,
-             "\n  --version  the versions of Rondo and of the NCCL interface that it implements\n");
+             "\n  --version  the versions of Rondo and of the NCCL interface that it implements\n"
+             "  --man      the manual page: rondo --man | man -l -; rondo COMMAND --man: a "
+             "command's\n");
 }
 
 // For completions: a command and its summary a line.
@@ -70,15 +78,9 @@ const Command* find(std::string_view name) {
 }
 
 int refuse(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const Command& command : commands()) names.push_back(command.name);
-  const std::string_view near = rondo::env::nearest_of(name, names, 2);
-  if (near.empty()) {
-    fmt::print(stderr, "rondo: there is no command '{}'\n", name);
-    print_help(stderr);
-  } else {
-    fmt::print(stderr, "rondo: there is no command '{}': did you mean {}?\n", name, near);
-  }
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.emplace_back(command.name);
+  rondo::print_error("rondo", rondo::there_is_no("command", name, names));
   return rondo::cli::kUsageError;
 }
 
@@ -101,9 +103,7 @@ int call(rondo::cli::CommandFunction run, std::string name, int argc, char** arg
   return run(argc + 1, arguments.data());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const std::string_view self = base_name(argc > 0 ? argv[0] : "rondo");
   if (self.ends_with("_perf")) return rondo::cli::bench_command(argc, argv);
   if (argc < 2) return print_help(stderr), rondo::cli::kUsageError;
@@ -122,4 +122,13 @@ int main(int argc, char** argv) {
   if (const Command* command = find(wanted))
     return call(command->run, fmt::format("rondo {}", wanted), argc - 2, argv + 2);
   return refuse(wanted);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  rondo::open_standard_streams();
+  std::string name(base_name(argc > 0 ? argv[0] : "rondo"));
+  if (argc > 1 && find(argv[1]) != nullptr) name += fmt::format(" {}", argv[1]);
+  return rondo::with_standard_output(name, [&] { return run(argc, argv); });
 }

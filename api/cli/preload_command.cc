@@ -42,10 +42,7 @@ int preload_command(int argc, char** argv) {
       argc, argv, kUsageError);
   if (const auto ended = line.parse()) return *ended;
   const auto library = preload_library();
-  if (!library.ok()) {
-    fmt::print(stderr, "{}: {}\n", argv[0], library.error().text);
-    return 1;
-  }
+  if (!library.ok()) return line.refuse(library.error().text, 1);
   fmt::print("LD_PRELOAD={}\n", *library);
   return 0;
 }

@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "base/text_file.h"
 #include "bench/command_line.h"
+#include "bench/standard_output.h"
 
 namespace rondo::cli {
 namespace {
@@ -44,7 +45,7 @@ int report_command(int argc, char** argv) {
     if (!section.ok()) return line.refuse(section.error().text);
     sections += *section;
   }
-  if (const Status written = write_output(output, html_page(title, sections)); !written.ok())
+  if (const Status written = write_result(output, html_page(title, sections)); !written.ok())
     return line.refuse(written.error().text);
   fmt::print("{}: {}\n", output, counted(files.size(), "file"));
   return 0;

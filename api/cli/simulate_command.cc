@@ -10,10 +10,10 @@
 #include "api/cli/known_machines.h"
 #include "api/cli/simulated_lines.h"
 #include "base/printable.h"
-#include "base/text_file.h"
 #include "bench/command_line.h"
 #include "bench/options.h"
 #include "bench/progress.h"
+#include "bench/standard_output.h"
 #include "collectives/gpu/plan/channel_search.h"
 #include "collectives/model/host_predictions.h"
 #include "collectives/model/predictions.h"
@@ -61,7 +61,10 @@ struct Sweep {
 Result<Sweep> sweep_of(const SimulateOptions& wanted) {
   Sweep sweep;
   const auto first = bench::parse_size(wanted.first), last = bench::parse_size(wanted.last);
-  if (!first || !last || *first == 0 || *first > *last)
+  if (!first || !last)
+    return fail(StatusCode::kInvalidArgument, "'{}' is not a size such as 4096, 64K or 1.5M",
+                first ? wanted.last : wanted.first);
+  if (*first == 0 || *first > *last)
     return fail(StatusCode::kInvalidArgument,
                 "-b {} -e {}: give two sizes above 0, the smaller first", wanted.first,
                 wanted.last);
@@ -134,6 +137,8 @@ class HostRanks {
                    ? "costs that rondo tune has measured"
                    : "priors (collectives/planner/host_costs.h): nothing here was measured; rondo "
                      "tune measures this machine");
+    if (const std::string refused = costs_here().refused; !refused.empty())
+      fmt::print("# RONDO_TUNE_FILE is not used: {}\n", refused);
   }
   Result<Lines> lines_of(const AskedCall& call, const Sweep& sweep) const {
     RONDO_TRY(const CallRecord record, record_of(call));
@@ -192,7 +197,7 @@ Status run(const Ranks& ranks, SimulateOptions wanted) {
     return fail(StatusCode::kInvalidArgument, "'{}' of {}: {}", wanted.algorithms,
                 wanted.call.collective, Ranks::ways());
   if (wanted.json) fmt::print("{}\n", json_of(all, wanted.call).text(2));
-  return wanted.csv.empty() ? ok_status() : write_output(wanted.csv, csv_of(all, wanted.call));
+  return wanted.csv.empty() ? ok_status() : write_result(wanted.csv, csv_of(all, wanted.call));
 }
 
 Status run_simulation(SimulateOptions wanted) {
@@ -252,13 +257,16 @@ int simulate_command(int argc, char** argv) {
               "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, gather, "
               "scatter, sendrecv")
       .required();
+  std::string size;
+  const CommandOption one =
+      line.option("size", size, "only this size, as rondo explain takes it (4096, 64K, 1.5M)");
   add_places(line, wanted);
-  line.option("-b,--minbytes", wanted.first, "first size").show_default();
-  line.option("-e,--maxbytes", wanted.last, "last size").show_default();
+  line.option("-b,--minbytes", wanted.first, "first size").show_default().excludes(one);
+  line.option("-e,--maxbytes", wanted.last, "last size").show_default().excludes(one);
   line.option("-f,--stepfactor", wanted.factor, "factor between sizes")
       .within(2, 1 << 20)
       .show_default();
-  line.option("-d,--datatype", wanted.call.type, "type of the elements").show_default();
+  line.option("-d,--datatype,--type", wanted.call.type, "type of the elements").show_default();
   line.option("-o,--op", wanted.call.op, "reduction operation").show_default();
   line.option("-r,--root", wanted.call.root, "root of broadcast, reduce, gather and scatter")
       .show_default();
@@ -269,11 +277,9 @@ int simulate_command(int argc, char** argv) {
   line.flag("--json", wanted.json, "print JSON in place of the table");
   line.option("--csv", wanted.csv, "also write the rows to this file");
   if (const auto ended = line.parse()) return *ended;
-  if (const Status simulated = run_simulation(wanted); !simulated.ok()) {
-    fmt::print(stderr, "{}: {}\n", argv[0], simulated.error().text);
-    return kUsageError;
-  }
-  return 0;
+  if (!size.empty()) wanted.first = wanted.last = size;
+  const Status simulated = run_simulation(wanted);
+  return simulated.ok() ? 0 : line.refuse(simulated.error().text);
 }
 
 }  // namespace rondo::cli

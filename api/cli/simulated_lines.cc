@@ -4,14 +4,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "bench/table.h"
+#include "kernels/algorithms/table.h"
 
 namespace rondo::cli {
 
 using model::Prediction;
 
 namespace {
+
+constexpr std::size_t longest_name() {
+  std::size_t longest = 0;
+  for (const std::string_view name : kAlgorithmNames) longest = std::max(longest, name.size());
+  return longest;
+}
+constexpr std::size_t kNameWidth = longest_name();
 
 const char* text_of(Prediction::By by) {
   switch (by) {
@@ -49,11 +58,11 @@ void mark_fastest(std::vector<SimulatedLine>* of_one_size) {
 void print_columns() {
   fmt::print("# marks: > what communicators would run, * the fastest of those listed\n");
   fmt::print("# planner: the closed form by which communicators choose\n");
-  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<9} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}  {}\n",
-             "size", "count", "type", "redop", "algo", "proto", "chans", "time", "algbw", "busbw",
-             "planner", "busiest wire");
-  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<9} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}\n", "(B)",
-             "(elements)", "", "", "", "", "", "(us)", "(GB/s)", "(GB/s)", "(us)");
+  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<{}} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}  {}\n",
+             "size", "count", "type", "redop", "algo", kNameWidth, "proto", "chans", "time",
+             "algbw", "busbw", "planner", "busiest wire");
+  fmt::print("#{:>13} {:>13} {:>10} {:>7}    {:<{}} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}\n", "(B)",
+             "(elements)", "", "", "", kNameWidth, "", "", "(us)", "(GB/s)", "(GB/s)", "(us)");
 }
 
 void print_line(const SimulatedLine& line, const AskedCall& call, bool marks) {
@@ -61,9 +70,9 @@ void print_line(const SimulatedLine& line, const AskedCall& call, bool marks) {
       line.busiest.empty()
           ? line.by
           : fmt::format("{:.0f}% of {} ({})", 100 * line.busiest_share, line.busiest, line.by);
-  fmt::print(" {:>13} {:>13} {:>10} {:>7} {}{} {:<9} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}  {}\n",
+  fmt::print(" {:>13} {:>13} {:>10} {:>7} {}{} {:<{}} {:<7} {:>5} {:>11} {:>8} {:>8} {:>11}  {}\n",
              line.bytes, line.count, call.type, call.op, line.planned ? '>' : ' ',
-             marks && line.fastest ? '*' : ' ', line.algorithm, line.protocol,
+             marks && line.fastest ? '*' : ' ', line.algorithm, kNameWidth, line.protocol,
              line.channels > 0 ? std::to_string(line.channels) : "-", bench::shrink(line.us, 10),
              bench::shrink(line.algorithm_gbs, 7), bench::shrink(line.bus_gbs, 7),
              bench::shrink(line.planner_us, 10), busy);

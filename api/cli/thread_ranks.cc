@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -77,6 +78,7 @@ int run_threads(const ThreadJob& job) {
                          {"MASTER_ADDR", "127.0.0.1"},
                          {"MASTER_PORT", std::to_string(port)},
                          {"RONDO_JOB", fmt::format("{:016x}", name)}});
+  signal(SIGPIPE, SIG_DFL);  // as in a process of its own
   std::vector<int> statuses(static_cast<std::size_t>(job.ranks), 0);
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < statuses.size(); ++rank)

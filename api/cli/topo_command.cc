@@ -9,8 +9,8 @@
 #include "api/cli/graphviz.h"
 #include "api/cli/known_machines.h"
 #include "base/json.h"
-#include "base/text_file.h"
 #include "bench/command_line.h"
+#include "bench/standard_output.h"
 #include "topology/channels/describe_channels.h"
 #include "topology/describe.h"
 #include "topology/graph/describe_graph.h"
@@ -98,7 +98,7 @@ int put_picture(const TopoOptions& options, const std::string& dot) {
   }
   const auto svg = draw_svg(dot);
   if (!svg) return refuse(svg.error());
-  const Status written = write_output(options.svg, *svg);
+  const Status written = write_result(options.svg, *svg);
   return written.ok() ? 0 : refuse(written.error());
 }
 
@@ -126,7 +126,7 @@ int print_channels(const TopoOptions& options, const topology::Graph& graph) {
 
 int print_graph(const TopoOptions& options, const topology::Graph& graph) {
   if (!options.write_xml.empty()) {
-    const Status written = write_output(options.write_xml, topology::write_nccl_xml(graph));
+    const Status written = write_result(options.write_xml, topology::write_nccl_xml(graph));
     if (!written) return refuse(written.error());
   }
   if (options.channels) return print_channels(options, graph);

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // rondo tune: measures the costs of calls on this machine, for RONDO_TUNE_FILE.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include "api/cli/commands.h"
+#include "api/cli/other_load.h"
 #include "api/cli/tune_devices.h"
 #include "api/cli/tune_peer.h"
 #include "api/cli/tune_rank.h"
 #include "api/cli/tune_report.h"
 #include "api/runner/job.h"
 #include "base/printable.h"
-#include "base/text_file.h"
 #include "bench/command_line.h"
 #include "bench/gpu_lane.h"
+#include "bench/standard_output.h"
 #include "collectives/planner/tune_file.h"
 
 namespace rondo::cli {
 namespace {
 
-constexpr double kUsableShare = 0.5;
+constexpr double kUsableShare = 0.5, kGoodShare = 0.5;  // within the two factors
 
 struct TuneOptions {
   std::string file = "rondo.tune";
@@ -70,6 +73,26 @@ Status check_share(double usable, std::size_t calls, const char* what, const Tun
               100 * kUsableShare, what, kUsableFactor);
 }
 
+void warn(const std::string& text) { print_error("rondo tune", "WARN " + text); }
+
+void warn_if_busy(double cores, const char* when) {
+  if (cores < kBusyCores) return;
+  const auto all = static_cast<std::uint64_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  warn(
+      fmt::format("other programs {} {:.1f} of this machine's {}: the costs become those of a "
+                  "busy machine; measure on an idle one",
+                  when, cores, counted(all, "core")));
+}
+
+void report_share(double close, std::size_t calls) {
+  print_share(close, calls);
+  if (calls > 0 && close < kGoodShare)
+    warn(
+        fmt::format("the costs fit only {:.0f} % of the calls: communicators that use them may "
+                    "choose slow algorithms; measure on an idle machine",
+                    100 * close));
+}
+
 Status tune_host(TuneOptions* options, TuneFile* file) {
   std::unique_ptr<TunePeer> peer;
   if (!options->peer.empty() || options->listen_port >= 0) {
@@ -84,7 +107,7 @@ Status tune_host(TuneOptions* options, TuneFile* file) {
   const HostCosts costs = fit_costs(samples);
   if (options->table) print_calls(calls, samples, costs);
   print_rates(costs);
-  print_share(share_within(samples, costs, kCloseFactor), samples.size());
+  report_share(share_within(samples, costs, kCloseFactor), samples.size());
   file->ns = costs.ns;
   return check_share(share_within(samples, costs, kUsableFactor), samples.size(), "in host memory",
                      *options);
@@ -106,7 +129,7 @@ Status tune_devices(const TuneOptions& options, TuneFile* file) {
   const gpu::DeviceCosts costs = gpu::fit_device_costs(samples);
   if (options.table) print_calls(known, samples, costs);
   print_rates(costs, devices);
-  print_share(gpu::share_within(samples, costs, kCloseFactor), samples.size());
+  report_share(gpu::share_within(samples, costs, kCloseFactor), samples.size());
   if (known.size() < calls.size())
     fmt::print("left out, because they did not run as planned: {}\n",
                counted(calls.size() - known.size(), "call"));
@@ -118,13 +141,16 @@ Status tune_devices(const TuneOptions& options, TuneFile* file) {
 
 Status tune(TuneOptions options) {
   TuneFile file = tune_key_of_this_machine();
+  warn_if_busy(load_now(), "use");
+  const OtherLoad load;
   RONDO_CHECK_OK(tune_host(&options, &file));
   RONDO_CHECK_OK(tune_devices(options, &file));
+  warn_if_busy(load.cores(), "used");
   if (!options.only.empty() && !options.force) {
     fmt::print("nothing is written without --force: --only leaves rates at their priors\n");
     return ok_status();
   }
-  RONDO_CHECK_OK(write_output(options.file, format_tune_file(file)));
+  RONDO_CHECK_OK(write_result(options.file, format_tune_file(file)));
   fmt::print("{}: written; RONDO_TUNE_FILE={} makes communicators use it\n", options.file,
              options.file);
   return ok_status();
@@ -141,7 +167,8 @@ void add_options(CommandLine& line, TuneOptions& options) {
       .show_default();
   line.flag("--table", options.table, "print every call: measured, predicted, by priors");
   line.flag("--force", options.force, "write the rates even if they predict the calls badly");
-  line.option("--only", options.only, "measure only this collective");
+  line.option("--only", options.only, "measure only this collective")
+      .one_of(measured_collectives());
   const CommandOption listen =
       line.option("--listen", options.listen_port,
                   "wait at this port for the machine that runs --peer, to measure the network")
@@ -173,11 +200,8 @@ int tune_command(int argc, char** argv) {
     options.rank.file = options.file;
     return tune_rank(options.rank);
   }
-  if (const Status tuned = tune(options); !tuned.ok()) {
-    fmt::print(stderr, "{}: {}\n", argv[0], tuned.error().text);
-    return 1;
-  }
-  return 0;
+  const Status tuned = tune(options);
+  return tuned.ok() ? 0 : line.refuse(tuned.error().text, 1);
 }
 
 }  // namespace rondo::cli

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,9 @@ namespace rondo::cli {
 //
 // Ranks are processes on this host, on simulated hosts (NCCL_HOSTID, over loopback), or on this
 // host and a peer. Cost: seconds.
+
+// The collectives that are measured in host memory: the values of --only.
+std::vector<std::string> measured_collectives();
 
 // `only`: only this collective; empty: all. `peer`: the other host for calls between hosts, which
 // must make the same call; null: loopback.

@@ -71,12 +71,12 @@ class Guardian {
           forward(signal);
       }
       reap();
-      if (output_.reader_gone() && !ending_)
-        end_job(128 + SIGPIPE, "the output's reader has closed it");
+      if (output_.write_error() != 0 && !ending_) end_without_output();
       step_ending();
     }
     end_at_once();
     if (!caller_died_) drain();
+    if (output_.write_error() != 0 && !ending_) end_without_output();
     return exit_status();
   }
 
@@ -168,9 +168,16 @@ class Guardian {
     ending_ = true;
     if (!failure_) failure_ = status;
     if (alive_ > 0 && !why.empty()) report("{}: ending the {} other ranks", why, alive_);
-    const bool asked = end_requested_ || output_.reader_gone();
+    const bool asked = end_requested_ || output_.write_error() != 0;
     terminate_at_ = Clock::now() + seconds(asked ? 0 : options_.patience_seconds);
     step_ending();
+  }
+
+  // Our reader has gone, as in rondo run ... | head -1, or the disk is full.
+  void end_without_output() {
+    const int error = output_.write_error();
+    if (error != EPIPE) report("cannot write to standard output: {}", strerror(error));
+    end_job(error == EPIPE ? 128 + SIGPIPE : 1, "");
   }
 
   // Sends TERM and, after the grace period, KILL when they are due.

@@ -114,7 +114,7 @@ void JobOutput::append(int rank, std::string_view line) {
 
 void JobOutput::emit(const Source& source, std::string_view line) {
   append(source.rank, line);
-  if (reader_gone_) return;
+  if (write_error_ != 0) return;
   std::string& out = waiting(source.target);
   if (prefix_) fmt::format_to(std::back_inserter(out), "[{}] ", source.rank);
   out.append(line);
@@ -132,8 +132,8 @@ void JobOutput::write_to(int target) {
   if (put > 0) {
     out.erase(0, static_cast<std::size_t>(put));
   } else if (put < 0 && errno != EINTR && errno != EAGAIN) {
+    write_error_ = errno;
     out.clear();
-    reader_gone_ = true;
   }
 }
 

@@ -53,7 +53,9 @@ class JobOutput {
 
   bool sources_open() const;
   bool pending() const { return !waiting_[0].empty() || !waiting_[1].empty(); }
-  bool reader_gone() const { return reader_gone_; }
+  // errno of the first failed write to our stdout or stderr, after which nothing is forwarded; 0:
+  // none failed.
+  int write_error() const { return write_error_; }
   void close_sources();
 
  private:
@@ -72,7 +74,7 @@ class JobOutput {
   const std::string& waiting(int target) const { return waiting_[target - 1]; }
 
   bool prefix_;
-  bool reader_gone_ = false;
+  int write_error_ = 0;
   struct Log {
     Fd file;
     std::string path;

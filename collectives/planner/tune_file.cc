@@ -153,11 +153,18 @@ TuneFile tune_key_of_this_machine() {
 }
 
 TunedCosts costs_of_environment(std::string_view gpu) {
-  TunedCosts costs;
   const std::string path = env::get_string("RONDO_TUNE_FILE");
-  if (path.empty()) return costs;
+  if (path.empty()) return {};
+  TunedCosts costs = costs_of_file(path, gpu);
+  if (!costs.refused.empty())
+    RONDO_WARN("RONDO_TUNE_FILE: {}; using priors instead", costs.refused);
+  return costs;
+}
+
+TunedCosts costs_of_file(const std::string& path, std::string_view gpu) {
+  TunedCosts costs;
   const auto refuse = [&](std::string_view why) {
-    RONDO_WARN("RONDO_TUNE_FILE: {}; using priors instead", why);
+    costs.refused = why;
     return costs;
   };
   const auto text = read_text_file("tune file", path, kMaxTuneBytes);

@@ -45,11 +45,14 @@ TuneFile tune_key_of_this_machine();
 struct TunedCosts {
   HostCosts host;
   gpu::DeviceCosts device;
+  std::string refused;  // why the file, or its rates of GPUs, are not used; empty: they are
 };
-// Rates of the file that RONDO_TUNE_FILE names, if it belongs to this machine. `gpu`: name of this
-// rank's GPU; empty: none. Priors if the variable is not set; priors with a warning if the file
-// cannot be read, is damaged, is from a newer Rondo or another machine; for GPU rates alone, also
-// if it is from other GPUs.
+// Rates of the file, if it belongs to this machine. `gpu`: name of this rank's GPU; empty: none.
+// Priors if the file cannot be read, is damaged, is from a newer Rondo or another machine; for GPU
+// rates alone, also if it is from other GPUs.
+TunedCosts costs_of_file(const std::string& path, std::string_view gpu = {});
+// The same for the file that RONDO_TUNE_FILE names; logs `refused` at WARN. Priors if it is not
+// set.
 TunedCosts costs_of_environment(std::string_view gpu = {});
 
 }  // namespace rondo

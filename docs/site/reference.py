@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates the pages of docs/reference that follow from the code, and checks JSON by its schemas.
+"""Generates the pages that follow from the code, and checks JSON by its schemas.
 
   docs/site/reference.py BIN              fails where a page differs from what it would be
   docs/site/reference.py BIN --write      writes the pages
   docs/site/reference.py BIN --json       validates what the commands print as JSON, and
                                           docs/start/statefulset.yaml
 
-rondo.md is made of api/rondo.h: its sections, declarations and comments. commands.md holds what
-`rondo COMMAND --help` prints. BIN is the folder that has the program rondo.
+docs/reference/rondo.md is made of api/rondo.h: its sections, declarations and comments.
+docs/reference/commands.md holds what `rondo COMMAND --help` prints, for each command that rondo
+lists; docs/operate/environment.md what `rondo env --markdown` prints. BIN is the folder that has
+the program rondo.
 """
 import glob
 import json
@@ -22,8 +24,6 @@ import time
 
 FOLDER = "docs/reference"
 MADE = "<!-- made by docs/site/reference.py -->\n\n"
-COMMANDS = ("run", "bench", "doctor", "topo", "ps", "trace", "explain", "simulate", "tune",
-            "report", "env")
 SECTION = re.compile(r"/\* ---- (.*?) -+\s*\*/")
 BLOCK = re.compile(r"/\*(.*?)\*/|(^typedef (?:enum|struct) \{.*?^\} \w+;|^#define (?:[^\n]*\\\n)*"
                    r"[^\n]*|^[a-z][^;{}/]*;)", re.MULTILINE | re.DOTALL)
@@ -97,16 +97,30 @@ def wrapped(line):
                                    replace_whitespace=False)) if len(line) > 100 else line.rstrip()
 
 
+def printed(*words):
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)}: exit status {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+ABOUT_COMMANDS = """What each command prints with `--help`. The same as manual pages:
+`rondo --man | man -l -`, `rondo bench --man | man -l -`; `cmake --install` and Debian packages
+install them for `man rondo-bench`. Completions of commands and options:
+`source <(rondo completion bash)`.
+
+All commands end with 2 after a wrong command line, with 141 if the reader of their output has
+gone, and with 1 if their output cannot be written. Errors go to stderr and begin with the command's
+name."""
+
+
 def commands_page(program):
-    out = ["# Commands", MADE + "What each command prints with `--help`."]
-    for command in ("",) + COMMANDS:
-        words = [program] + ([command] if command else []) + ["--help"]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=300)
-        if done.returncode != 0:
-            sys.exit(f"{' '.join(words)}: exit status {done.returncode}: {done.stderr}")
+    out = ["# Commands", MADE + ABOUT_COMMANDS]
+    commands = [line.split("\t")[0] for line in printed(program, "--list-options").splitlines()]
+    for command in ["", *commands]:
+        text = printed(program, *([command] if command else []), "--help")
         out.append(f"## rondo {command}".rstrip())
-        out.append("```text\n" + "\n".join(map(wrapped, done.stdout.strip("\n").split("\n")))
-                   + "\n```")
+        out.append("```text\n" + "\n".join(map(wrapped, text.strip("\n").split("\n"))) + "\n```")
     return "\n\n".join(out) + "\n"
 
 
@@ -127,7 +141,7 @@ def check_json(program):
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         bench = ["bench", "all_reduce", "--ranks", "2", "-b", "4", "-e", "64", "-f", "16", "-n",
                  "5", "--no-progress", "--json", file.name]
-        printed = {name: subprocess.run([program, *words], check=True, capture_output=True,
+        outputs = {name: subprocess.run([program, *words], check=True, capture_output=True,
                                         text=True, timeout=300).stdout for name, words in (
             ("env", ["env", "--json"]), ("topo", ["topo", "--json"]), ("bench", bench),
             ("explain", ["explain", "all_reduce", "4M", "--topo", "dgx-h100", "--json"]),
@@ -135,26 +149,26 @@ def check_json(program):
                           "--json"]))}
         for name, more in (("doctor", []), ("self-test", ["--self-test", "--ranks", "2"])):
             doctor = [program, "doctor", "--json", *more]  # exits with 1 where it finds a problem
-            printed[name] = subprocess.run(doctor, capture_output=True, text=True).stdout
+            outputs[name] = subprocess.run(doctor, capture_output=True, text=True).stdout
         job = subprocess.Popen([program, *bench[:-2], "-N", "0"],
                                env={**os.environ, "RONDO_RECORD": "1"},
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        printed["ps"] = ranks_of(program, "ps", str(job.pid), "--json")
-        printed["jobs"] = subprocess.run([program, "ps", "--json"], check=True,
+        outputs["ps"] = ranks_of(program, "ps", str(job.pid), "--json")
+        outputs["jobs"] = subprocess.run([program, "ps", "--json"], check=True,
                                          capture_output=True, text=True, timeout=300).stdout
         with tempfile.TemporaryDirectory() as folder:
             traced = ["trace", str(job.pid), "--json", "--files", folder]
             rank_1 = f"{folder}/*-rank1.json"
-            printed["trace"] = ranks_of(program, *traced, written=rank_1)
+            outputs["trace"] = ranks_of(program, *traced, written=rank_1)
             with open(glob.glob(rank_1)[0], encoding="utf-8") as trace:
-                printed["rank-trace"] = trace.read()
+                outputs["rank-trace"] = trace.read()
         job.terminate()
         job.wait()
         with open(file.name, encoding="utf-8") as results:  # another file by now
-            printed["bench"] = results.read()
+            outputs["bench"] = results.read()
     subprocess.run([f"{sys.prefix}/bin/kubernetes-validate", "--strict",
                     "docs/start/statefulset.yaml"], check=True)
-    for name, text in printed.items():
+    for name, text in outputs.items():
         with open(f"{FOLDER}/schemas/{name}.schema.json", encoding="utf-8") as schema:
             jsonschema.Draft202012Validator(json.load(schema)).validate(json.loads(text))
         print(f"rondo {name}: JSON of {len(text)} bytes fits {FOLDER}/schemas/{name}.schema.json")
@@ -167,8 +181,9 @@ def main():
     if sys.argv[2:] == ["--json"]:
         return check_json(program)
     stale = []
-    for name, text in (("rondo.md", header_page()), ("commands.md", commands_page(program))):
-        path = f"{FOLDER}/{name}"
+    for path, text in ((f"{FOLDER}/rondo.md", header_page()),
+                       (f"{FOLDER}/commands.md", commands_page(program)),
+                       ("docs/operate/environment.md", printed(program, "env", "--markdown"))):
         if sys.argv[2:] == ["--write"]:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)

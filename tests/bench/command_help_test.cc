@@ -36,7 +36,78 @@ std::vector<std::string> command_names() {
 TEST(RondoHelp, SuggestsTheNearestCommand) {
   EXPECT_EQ(ask("bnech").text, "rondo: there is no command 'bnech': did you mean bench?\n");
   EXPECT_EQ(ask("bnech").status, 2);
-  EXPECT_NE(ask("no-such-command").text.find("usage: rondo COMMAND"), std::string::npos);
+  EXPECT_EQ(ask("no-such-command")
+                .text.find("rondo: there is no command 'no-such-command'; there "
+                           "are: run, bench, "),
+            0u);
+}
+
+TEST(RondoHelp, EveryCommandRefusesAWrongOptionInOneWay) {
+  for (const std::string& name : command_names())
+    for (const char* rest : {"", " -- true"}) {
+      const ShellResult wrong = ask(name + " --nonsense" + rest);
+      EXPECT_EQ(wrong.status, 2) << name;
+      EXPECT_EQ(
+          wrong.text,
+          fmt::format("rondo {0}: there is no option '--nonsense'; see rondo {0} --help\n", name));
+    }
+}
+
+TEST(RondoHelp, SuggestsTheNearestOption) {
+  for (const std::string& name : command_names())
+    for (const std::string& line : lines_in(ask(name + " --list-options").text)) {
+      const std::string option = line.substr(0, line.find('\t'));
+      const std::string wrong = option + "x";
+      const std::string text = ask(name + " " + wrong).text;
+      EXPECT_EQ(
+          text.find(fmt::format("rondo {}: there is no option '{}': did you mean --", name, wrong)),
+          0u)
+          << text;
+    }
+}
+
+TEST(RondoHelp, SuggestsTheNearestNameInEveryCommand) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"bench al_reduce",
+       "rondo bench: there is no collective 'al_reduce': did you mean all_reduce?"},
+      {"bench all_reduce -d flaot", "rondo bench: there is no type 'flaot': did you mean float?"},
+      {"bench all_reduce -o summ", "rondo bench: there is no operation 'summ': did you mean sum?"},
+      {"explain al_reduce",
+       "rondo explain: there is no collective with a plan 'al_reduce': did you mean all_reduce?"},
+      {"explain all_reduce --type flaot",
+       "rondo explain: there is no type 'flaot': did you mean float?"},
+      {"simulate all_redcue 4M",
+       "rondo simulate: there is no collective with a plan 'all_redcue': did you mean all_reduce?"},
+      {"simulate all_reduce --topo dgx-h10",
+       "rondo simulate: there is no file or known machine 'dgx-h10': did you mean dgx-h100?"},
+      {"tune --only brodcast /dev/null",
+       "rondo tune: --only: there is no value 'brodcast': did you mean broadcast?"},
+      {"run --bind coers -- true",
+       "rondo run: --bind: there is no value 'coers': did you mean cores?"},
+      {"completion bsh", "rondo completion: shell: there is no value 'bsh': did you mean bash?"},
+  };
+  for (const auto& [arguments, text] : wrong) {
+    const ShellResult ended = ask(arguments);
+    EXPECT_NE(ended.text.find(std::string(text) + '\n'), std::string::npos) << ended.text;
+    EXPECT_EQ(ended.status, 2) << arguments;
+  }
+}
+
+TEST(RondoHelp, NamesWhatIsMissingAndWhatIsTooMuch) {
+  EXPECT_EQ(ask("bench").text, "rondo bench: collective is required; see rondo bench --help\n");
+  EXPECT_EQ(ask("env here").text,
+            "rondo env: argument 'here' is one too many; see rondo env --help\n");
+}
+
+TEST(RondoHelp, CompletionsAreThoseOfThePackages) {
+  EXPECT_NE(ask("completion bash").text.find("complete -F _rondo rondo"), std::string::npos);
+  EXPECT_EQ(ask("completion zsh").text.find("#compdef rondo"), 0u);
+  EXPECT_NE(ask("completion fish").text.find("complete -c rondo"), std::string::npos);
+  const ShellResult completed = shell(fmt::format(
+      "bash -c 'PATH={}:$PATH; source <(rondo completion bash); COMP_WORDS=(rondo comp); "
+      "COMP_CWORD=1; _rondo; echo ${{COMPREPLY[@]}}'",
+      std::filesystem::path(RONDO_PROGRAM).parent_path().string()));
+  EXPECT_EQ(completed.text, "completion\n");
 }
 
 TEST(RondoHelp, OfEveryCommandFitsAHundredColumns) {

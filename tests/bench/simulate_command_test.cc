@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "tests/bench/shell.h"
@@ -43,7 +44,7 @@ TEST(SimulateCommand, PredictsMessagesWithinAHostAndBetweenHosts) {
       const auto result = simulate(std::string(collective) + " --topo dgx-a100 --hosts " + hosts +
                                    " -b 16M -e 16M --algo messages");
       EXPECT_EQ(result.status, 0) << result.text;
-      EXPECT_NE(result.text.find(" messages  Simple"), std::string::npos) << result.text;
+      EXPECT_NE(result.text.find(" messages     Simple"), std::string::npos) << result.text;
     }
   }
 }
@@ -59,7 +60,8 @@ TEST(SimulateCommand, SumsInSwitchesThatCan) {
 TEST(SimulateCommand, NamesWhatThereIs) {
   const auto unknown = simulate("all_reduce --topo dgx-9");
   EXPECT_EQ(unknown.status, 2);
-  EXPECT_NE(unknown.text.find("'dgx-9' is neither a file nor a known machine"), std::string::npos)
+  EXPECT_NE(unknown.text.find("there is no file or known machine 'dgx-9': did you mean dgx-"),
+            std::string::npos)
       << unknown.text;
   const auto foreign = simulate("all_reduce --algo pat");
   EXPECT_EQ(foreign.status, 2);
@@ -70,14 +72,39 @@ TEST(SimulateCommand, NamesWhatThereIs) {
       << sizes.text;
 }
 
+// As rondo explain takes it.
+TEST(SimulateCommand, TakesOneSizeBehindTheCollective) {
+  const auto one = simulate("all_reduce 64M");
+  EXPECT_EQ(one.status, 0) << one.text;
+  EXPECT_EQ(one.text, simulate("all_reduce -b 64M -e 64M").text);
+  EXPECT_NE(one.text.find(" 67108864 "), std::string::npos) << one.text;
+  EXPECT_EQ(simulate("all_reduce 64Q").text,
+            "rondo simulate: '64Q' is not a size such as 4096, 64K or 1.5M\n");
+  EXPECT_EQ(simulate("all_reduce 64M -e 1G").status, 2);
+}
+
+TEST(SimulateCommand, HasColumnsForTheLongestName) {
+  const auto all = simulate("all_reduce --ranks 8 --cores 8 -b 64K -e 64K --algo all");
+  std::istringstream lines(all.text);
+  std::size_t column = 0, rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" proto ") != line.npos) column = line.find(" proto ") + 1;
+    if (line.starts_with('#')) continue;
+    ++rows;
+    const std::string protocol = line.substr(column, line.find(' ', column) - column);
+    EXPECT_TRUE(line[column - 1] == ' ' && line[column] != ' ' && protocol.size() > 1) << line;
+  }
+  EXPECT_GT(rows, 3u) << all.text;
+}
+
 // Simulated time does not need these cores, and results are the same everywhere.
 TEST(SimulateCommand, SimulatesRanksInHostMemoryThatShareCores) {
   const std::string call = "all_reduce --ranks 8 --cores 2 -b 64K -e 1M -f 4 --algo all";
   const auto result = simulate(call);
   EXPECT_EQ(result.status, 0) << result.text;
   for (const char* const text :
-       {"8 ranks in host memory, processes, on 2 cores", "on priors", ">* twoshot   staged",
-        "oneshot   staged", "closed form", "65536", "1048576"})
+       {"8 ranks in host memory, processes, on 2 cores", "on priors", ">* twoshot      staged",
+        "oneshot      staged", "closed form", "65536", "1048576"})
     EXPECT_NE(result.text.find(text), std::string::npos) << text << "\n" << result.text;
   EXPECT_EQ(simulate(call).text, result.text);
   EXPECT_NE(simulate(call + " --threads").text.find("threads of one process"), std::string::npos);

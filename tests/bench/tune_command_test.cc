@@ -2,6 +2,11 @@
 // rondo tune as a command: RONDO_TUNE_FILE accepts the file that it writes.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "api/cli/other_load.h"
 #include "tests/bench/shell.h"
 #include "tests/support/ports.h"
 #include "tests/support/temporary_folder.h"
@@ -64,9 +69,53 @@ TEST(TuneCommand, MeasuresWithNoPeerThatLacksTheSecretOrIsThisMachine) {
   EXPECT_EQ(both.status, 2) << both.text;
 }
 
+// Another program computes meanwhile.
+TEST(TuneCommand, WarnsOnABusyMachine) {
+  const rondo::test::TemporaryFolder folder;
+  std::atomic<bool> ended = false;
+  std::vector<std::thread> others;
+  for (int i = 0; i < 2; ++i)
+    others.emplace_back([&] {
+      while (!ended) {
+      }
+    });
+  const ShellResult output = shell(RONDO_PROGRAM " tune --only reduce --max 1K --min-time 0.001 " +
+                                   folder.path() + "/busy.tune");
+  ended = true;
+  for (std::thread& other : others) other.join();
+  EXPECT_NE(output.text.find("rondo tune: WARN other programs use"), std::string::npos)
+      << output.text;
+}
+
+TEST(OtherLoad, IsTheTimeOfAllCoresLessOurOwn) {
+  const auto busy = rondo::cli::busy_seconds("cpu  100 20 30 900 50 4 6 40 7 8\ncpu0 1 2\n", 100);
+  ASSERT_TRUE(busy.has_value());
+  EXPECT_DOUBLE_EQ(*busy, 2.0);  // without idle, waiting, and guests, which are in user
+  EXPECT_FALSE(rondo::cli::busy_seconds("intr 1 2", 100).has_value());
+  EXPECT_FALSE(rondo::cli::busy_seconds("cpu  1 2 3", 100).has_value());
+  const rondo::cli::CpuTime before{.busy = 10, .own = 1, .clock = 5};
+  EXPECT_DOUBLE_EQ(rondo::cli::other_cores(before, {.busy = 16, .own = 3, .clock = 7}), 2.0);
+  EXPECT_DOUBLE_EQ(rondo::cli::other_cores(before, {.busy = 11, .own = 3, .clock = 7}), 0.0);
+  EXPECT_DOUBLE_EQ(rondo::cli::other_cores(before, before), 0.0);
+}
+
+// Each command that would use the file names it.
+TEST(TuneCommand, OfAFileThatCannotBeUsedIsNamed) {
+  const std::string with = "RONDO_TUNE_FILE=/nowhere/x.tune " RONDO_PROGRAM;
+  for (const char* command : {" explain all_reduce", " explain all_reduce --json",
+                              " simulate all_reduce 4K --ranks 2", " doctor"}) {
+    const ShellResult output = shell(with + command);
+    EXPECT_NE(output.text.find("'/nowhere/x.tune': No such file"), std::string::npos)
+        << command << '\n'
+        << output.text;
+  }
+  const ShellResult unset = shell("RONDO_TUNE_FILE= " RONDO_PROGRAM " explain all_reduce");
+  EXPECT_EQ(unset.text.find("tune file"), std::string::npos) << unset.text;
+}
+
 TEST(TuneCommand, RefusesACollectiveThatItDoesNotMeasure) {
   const ShellResult output = shell(RONDO_PROGRAM " tune --only alltoall /dev/null");
-  EXPECT_NE(output.status, 0);
+  EXPECT_EQ(output.status, 2);
   EXPECT_NE(output.text.find("alltoall"), std::string::npos) << output.text;
 }
 

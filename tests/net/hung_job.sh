@@ -8,8 +8,11 @@
 # A rank is stopped in a call; in other jobs the network of a host goes, or a rank never comes to
 # ncclCommInitRank. Exit status 77: not permitted here.
 set -euo pipefail
-rondo=$(realpath "$1")
-library=$(realpath "$(dirname "$rondo")/../lib/librondo.so")
+[ $# = 1 ] || { echo "usage: hung_job.sh PATH_TO_RONDO" >&2; exit 2; }
+rondo=$(command -v "$1") || { echo "there is no program $1" >&2; exit 2; }
+rondo=$(realpath "$rondo")
+library=$("$rondo" preload)  # of a build folder, a package or a wheel
+library=${library#LD_PRELOAD=}
 program=("$rondo" bench all_reduce -b 4 -e 4 -n 100000000 --no-progress)
 source "$(dirname "$0")/hosts.sh"
 export RONDO_SECRET=0123456789abcdef0123456789abcdef RONDO_INIT_TIMEOUT=600
@@ -28,9 +31,17 @@ start() {
   done
 }
 
-# shows TEXT RANK: waits until `rondo ps` says this of the job of that rank.
+# shows TEXT RANK: waits until `rondo ps` says this of the job of that rank. No rank may end.
 says() { "$rondo" ps "${pids[$2]}" --hosts > "$work/page" 2>&1 && grep -q "$1" "$work/page"; }
-shows() { eventually says "$@" || fail "rondo ps does not say: $1"; }
+all_live() {
+  local pid
+  for pid in "${pids[@]}"; do kill -0 "$pid" 2> /dev/null || return 1; done
+}
+says_or_ended() { says "$@" || ! all_live; }
+shows() {
+  eventually says_or_ended "$@" || fail "rondo ps does not say: $1"
+  all_live || fail "a rank of the job has ended"
+}
 
 start 29521 0 1 2 3
 shows "call [0-9][0-9][0-9]" 0

@@ -2,13 +2,15 @@
 #include "base/process.h"
 
 #include <pthread.h>
-#include <sys/random.h>
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <span>
+
+#include "base/random_bytes.h"
 
 namespace rondo {
 namespace {
@@ -31,8 +33,7 @@ const ProcessId& this_process() {
   const std::uint32_t now = fork_generation();
   std::lock_guard lock(identity_mutex);
   if (identity_generation.load(std::memory_order_relaxed) != now) {
-    while (getrandom(identity.data(), sizeof(identity), 0) != sizeof(identity)) {
-    }
+    fill_random(std::as_writable_bytes(std::span(identity)));
     identity_generation.store(now, std::memory_order_relaxed);
   }
   return identity;

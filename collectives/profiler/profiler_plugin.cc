@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/env.h"
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/notice.h"
 #include "base/printable.h"
@@ -109,6 +110,30 @@ void ProfilerPlugin::complain(const char* function, int result) const {
                function, plugin::name_of_result(result), result);
 }
 
+template <class Function>
+bool ProfilerPlugin::call(const char* name, const Function& function) const noexcept {
+  if (has_thrown_.load(std::memory_order_relaxed)) return false;
+  const auto give_up = [&](const Error& error) {
+    if (has_thrown_.exchange(true)) return;
+    (void)guarded(name, [&] {
+      RONDO_WARN(
+          "{} threw in {}; it gets no more events, calls go on. Without it: "
+          "NCCL_PROFILER_PLUGIN=none",
+          text_, error.text);
+      return ok_status();
+    }).ok();
+  };
+  const auto called = guarded(
+      name,
+      [&]() -> Result<int> {
+        const int result = function();
+        if (result != 0) complain(name, result);
+        return result;
+      },
+      give_up);
+  return called.ok() && *called == 0;
+}
+
 Result<const ProfilerPlugin*> find_profiler(bool on_device) {
   const std::string asked = env::get_string("NCCL_PROFILER_PLUGIN");
   if (asked.empty() && !on_device) return nullptr;
@@ -130,12 +155,19 @@ Profiler::Profiler(const ProfilerPlugin& plugin, const About& about)
 
 Result<std::shared_ptr<Profiler>> Profiler::open(const ProfilerPlugin& plugin, const About& about) {
   std::shared_ptr<Profiler> made(new Profiler(plugin, about));
-  int result = 0;
-  const int crash = plugin::crash_of([&] {
-    result = plugin.version_.init(plugin.table_.init, &made->context_, &plugin.mask_, made->about_);
+  int result = 0, crash = 0;
+  const Status returned = guarded("init", [&] {
+    crash = plugin::crash_of([&] {
+      result =
+          plugin.version_.init(plugin.table_.init, &made->context_, &plugin.mask_, made->about_);
+    });
+    return ok_status();
   });
-  if (result == 0 && crash == 0) return made;
+  if (returned.ok() && result == 0 && crash == 0) return made;
   made->context_ = nullptr;
+  if (!returned.ok())
+    return fail(StatusCode::kSystemError, "{} threw in {}. Without it: NCCL_PROFILER_PLUGIN=none",
+                plugin.text_, returned.error().text);
   if (crash != 0)
     return fail(StatusCode::kSystemError,
                 "{}: init() crashed ({}). Without it: NCCL_PROFILER_PLUGIN=none", plugin.text_,
@@ -148,8 +180,7 @@ Result<std::shared_ptr<Profiler>> Profiler::open(const ProfilerPlugin& plugin, c
 
 Profiler::~Profiler() {
   if (context_ == nullptr || made_in_ != fork_generation()) return;
-  if (const int result = plugin_.table_.finish(context_); result != 0)
-    plugin_.complain("finalize", result);
+  plugin_.call("finalize", [&] { return plugin_.table_.finish(context_); });
 }
 
 void* Profiler::start(Event event) const {
@@ -158,23 +189,21 @@ void* Profiler::start(Event event) const {
   event.name = about_.name;
   event.communicator = about_.communicator;
   void* handle = nullptr;
-  const int result = plugin_.version_.start(plugin_.table_, context_, &handle, event);
-  if (result == 0) return handle;
-  plugin_.complain("startEvent", result);
-  return nullptr;
+  const auto start = [&] {
+    return plugin_.version_.start(plugin_.table_, context_, &handle, event);
+  };
+  return plugin_.call("startEvent", start) ? handle : nullptr;
 }
 
 void Profiler::stop(void* handle) const {
   if (handle == nullptr) return;
-  if (const int result = plugin_.table_.stop(handle); result != 0)
-    plugin_.complain("stopEvent", result);
+  plugin_.call("stopEvent", [&] { return plugin_.table_.stop(handle); });
 }
 
 void Profiler::record(void* handle, abi::State state) const {
   if (handle == nullptr) return;
   abi::StateArguments none{};
-  if (const int result = plugin_.table_.record(handle, state, &none); result != 0)
-    plugin_.complain("recordEventState", result);
+  plugin_.call("recordEventState", [&] { return plugin_.table_.record(handle, state, &none); });
 }
 
 std::shared_ptr<Profiler> open_profiler(const About& about, bool on_device) {

@@ -5,7 +5,8 @@
 // Guarantees: uses the newest version that the library exports, from 6 down to 1. A library is
 // loaded once per process and never unloaded. Its functions may be called by several threads at a
 // time, as NCCL does. What they return changes no call: an error costs one WARN line per process.
-// A crash in init is such an error, later ones end the process. Cost: an indirect call per event.
+// A crash in init is such an error, later ones end the process. A plugin that throws gets no more
+// events, and the job goes on. Cost: an indirect call per event.
 //
 //   if (auto profiler = open_profiler(about, false)) handle = profiler->start(event);
 #pragma once
@@ -39,12 +40,16 @@ class ProfilerPlugin {
  private:
   friend class Profiler;
   void complain(const char* function, int result) const;
+  // Calls it, unless the plugin has thrown before; true if it gave 0.
+  template <class Function>
+  bool call(const char* name, const Function& function) const noexcept;
 
   const abi::ProfilerTable& table_;
   const Version& version_;
   const std::string text_;
   mutable int mask_ = 0;  // the plugin's, which may write it at any time
   mutable std::atomic<bool> complained_{false};
+  mutable std::atomic<bool> has_thrown_{false};
 };
 
 // Loads NCCL_PROFILER_PLUGIN. If it is not set: for ranks on GPUs libnccl-profiler.so, else the
@@ -63,7 +68,8 @@ class Profiler {
   // True if the plugin asks for one of these kinds now.
   bool wants(std::uint64_t kinds) const {
     const auto mask = std::atomic_ref<int>(plugin_.mask_).load(std::memory_order_relaxed);
-    return (static_cast<unsigned>(mask) & kinds) != 0;
+    return (static_cast<unsigned>(mask) & kinds) != 0 &&
+           !plugin_.has_thrown_.load(std::memory_order_relaxed);
   }
   // The event's handle. Null: the interface's version does not have the kind, or the plugin keeps
   // no such event.

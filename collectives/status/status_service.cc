@@ -27,6 +27,9 @@ namespace {
 
 constexpr std::size_t kMaxSwept = 8;  // sockets of ended processes, at each start
 constexpr std::chrono::milliseconds kAfterAnError{100};
+// A program may close all descriptors, the bell too (closefrom, os.closerange). The thread waits
+// for the files that they were, so nobody could wake it.
+constexpr std::chrono::seconds kMissedBell{1};
 
 class StatusService {
  public:
@@ -74,6 +77,7 @@ class StatusService {
   std::unique_ptr<status::LineServer> server_;
   std::vector<std::pair<auth::Tag, auth::Digest>> secrets_;
   std::unique_ptr<trace::Metrics> metrics_;
+  bool has_descriptors_ = true;  // false: the program has closed them
 };
 
 std::atomic<StatusService*> current_service{nullptr};
@@ -106,6 +110,7 @@ void StatusService::enter() {
   if (!bell_) return;
   open_sockets();
   stop_ = false;
+  has_descriptors_ = true;
   auto started = Thread::start(
       "the status", [this] { run(); }, [](const Error&) {});
   if (!started.ok()) {
@@ -217,7 +222,7 @@ void StatusService::serve_metrics(bool first_of_host) {
 
 void StatusService::run() {
   pthread_setname_np(pthread_self(), "rondo-status");
-  while (!stop_) {
+  while (!stop_ && has_descriptors_) {
     const Status turned = guarded("the status", [&] { return turn(), ok_status(); });
     if (turned.ok()) continue;
     const net::Deadline no_deadline{net::Clock::time_point::max(), {}};
@@ -241,7 +246,9 @@ void StatusService::turn() {
   server_->add_entries(&entries);
   const net::Deadline no_deadline{net::Clock::time_point::max(), {}};
   const auto next = metrics_ ? std::min(server_->next(), metrics_->next()) : server_->next();
-  const auto waited = net::wait_until(entries, next, no_deadline, "waiting for queries");
+  const auto until = std::min<net::Clock::time_point>(next, net::Clock::now() + kMissedBell);
+  const auto waited = net::wait_until(entries, until, no_deadline, "waiting for queries");
+  has_descriptors_ = (entries[0].revents & POLLNVAL) == 0;
   if (!waited.ok()) RONDO_INFO(kNet, "{}", waited.error().text);
   if (entries[0].revents != 0) {
     std::uint64_t count = 0;

@@ -17,9 +17,9 @@ const auto kPatience = std::chrono::seconds(300);
 using Bytes = std::vector<std::byte>;
 
 struct TwoRanks {
-  TwoRanks() : comms(make_communicators(2)) {
-    run_ranks(comms, [this](Communicator& comm) {
-      auto made = TaggedMessages::open(comms[comm.rank()], kEager);
+  explicit TwoRanks(std::size_t eager = kEager) : comms(make_communicators(2)) {
+    run_ranks(comms, [&](Communicator& comm) {
+      auto made = TaggedMessages::open(comms[comm.rank()], eager);
       ASSERT_TRUE(made.ok()) << made.error().text;
       box[comm.rank()] = *made;
     });
@@ -97,6 +97,58 @@ TEST(TaggedMessages, MatchesOffersAndSmallMessagesInTheOrderInWhichTheyWereSent)
         SCOPED_TRACE(fmt::format("{} early receives, from {}, held {}", early, source, held));
         send_and_receive(early, source, held);
       }
+}
+
+// A receive from any rank that was posted first gets the first message.
+TEST(TaggedMessages, AReceiveFromARankDoesNotOvertakeAnEarlierOneFromAnyRank) {
+  for (const bool any_first : {true, false})
+    for (const std::size_t bytes : {std::size_t{10}, std::size_t{1000}}) {
+      SCOPED_TRACE(fmt::format("any first {}, {} bytes", any_first, bytes));
+      TwoRanks two;
+      const Bytes sent[2] = {Bytes(bytes, std::byte{1}), Bytes(bytes, std::byte{2})};
+      Bytes got[2] = {Bytes(bytes), Bytes(bytes)};
+      std::vector<Result<TaggedMessages::Request>> requests;
+      for (const int i : {0, 1})
+        requests.push_back(two.box[1]->receive(
+            {.peer = any_first == (i == 0) ? TaggedMessages::kAnySource : 0, .tag = 5},
+            got[i].data(), bytes));
+      for (const int i : {0, 1})
+        requests.push_back(two.box[0]->send({.peer = 1, .tag = 5}, sent[i].data(), bytes));
+      for (const auto& request : requests) ASSERT_TRUE(TwoRanks::finish(request));
+      EXPECT_EQ(got[0], sent[0]);
+      EXPECT_EQ(got[1], sent[1]);
+    }
+}
+
+// The first slots of a message have arrived when the receive is cancelled. The caller uses the
+// buffer again while the rest comes.
+TEST(TaggedMessages, WhatComesAfterACancelIsNotWritten) {
+  TwoRanks two(std::size_t{1} << 30);
+  auto held = TaggedMessagesSeam::hold(*two.box[1]);
+  const Bytes sent(3 * TaggedMessagesSeam::slots_from(*two.box[1], 0) + 7, std::byte{1});
+  held.unlock();
+  Bytes got(sent.size());
+  const auto receiving = two.box[1]->receive({.peer = 0, .tag = 5}, got.data(), got.size());
+  ASSERT_TRUE(receiving.ok());
+  held.lock();
+  ASSERT_TRUE(TwoRanks::finish(two.box[0]->send({.peer = 1, .tag = 5}, sent.data(), sent.size())));
+  auto sender = TaggedMessagesSeam::hold(*two.box[0]);  // no more slots than the first ones
+  TaggedMessagesSeam::progress(*two.box[1]);
+  held.unlock();
+  ASSERT_EQ(got.front(), std::byte{1});
+  ASSERT_EQ(got.back(), std::byte{0});
+  ASSERT_FALSE((*receiving)->finished());
+  two.box[1]->cancel(receiving->get(), 1);
+  ASSERT_TRUE((*receiving)->finished());
+  EXPECT_EQ((*receiving)->result().code(), StatusCode::kTimeout);
+  std::fill(got.begin(), got.end(), std::byte{9});
+  sender.unlock();
+  Bytes next(10), after(10, std::byte{3});
+  ASSERT_TRUE(TwoRanks::finish(two.box[0]->send({.peer = 1, .tag = 6}, after.data(), 10)));
+  const auto last = two.box[1]->receive({.peer = 0, .tag = 6}, next.data(), 10);
+  ASSERT_TRUE(TwoRanks::finish(last));  // so the whole first message has arrived
+  EXPECT_EQ(next, after);
+  EXPECT_EQ(got, Bytes(sent.size(), std::byte{9}));
 }
 
 // A message arrives and its sender leaves, both after this rank checked for messages and before it

@@ -25,6 +25,11 @@ struct TaggedMessagesSeam {
     held.look_for_ended();
   }
   static void progress(TaggedMessages& held) { held.traffic_.progress(); }
+  // What fits into the slots from this peer.
+  static std::size_t slots_from(TaggedMessages& held, int peer) {
+    const Connection& from = *held.queues_.peers[peer].from;
+    return std::size_t{from.slot_bytes} * from.slot_count;
+  }
   static CommunicatorState& state(TaggedMessages& messages) { return messages.state_; }
 };
 

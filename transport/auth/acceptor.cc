@@ -18,8 +18,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kProveWithin = std::chrono::seconds(1);
-constexpr auto kPause = milliseconds(20);  // after the descriptors ran out
-constexpr int kMaxAtOnce = 256;            // max accepted per serve()
+constexpr auto kPause = milliseconds(20);            // after the descriptors ran out
+constexpr auto kShortage = std::chrono::seconds(1);  // ranks that start hold many for a moment
+constexpr int kMaxAtOnce = 256;                      // max accepted per serve()
 
 // The progress of a visitor, and how long it may stay at a stage while others wait. An honest
 // visitor has sent Hello before it is accepted, and answers at once.
@@ -181,6 +182,22 @@ void Acceptor::remove_gone() {
   std::erase_if(visitors_, [](const auto& visitor) { return visitor->gone; });
 }
 
+// Drops a visitor, whatever its grace, for the one that could not be accepted.
+void Acceptor::pause(Clock::time_point now, const Error& why, bool lasts) {
+  RONDO_INFO(kBootstrap, "'{}' pauses: {}", options_.endpoint, why.text);
+  accept_again_ = now + kPause;
+  if (!lasts && make_room(Clock::time_point::max())) return refused_.reset();
+  if (!refused_) refused_since_ = now;
+  refused_ = why;
+  refusal_lasts_ = lasts;
+}
+
+Status Acceptor::standing() const {
+  if (!refused_ || (!refusal_lasts_ && Clock::now() < refused_since_ + kShortage))
+    return ok_status();
+  return fail(refused_->code, "{}: {}", options_.endpoint, refused_->text);
+}
+
 void Acceptor::accept(const SecretOf& secret_of, std::vector<Arrival>& arrivals) {
   accept_again_ = {};
   int accepted_now = 0;
@@ -188,14 +205,10 @@ void Acceptor::accept(const SecretOf& secret_of, std::vector<Arrival>& arrivals)
     while (accepted_now < kMaxAtOnce) {
       const auto now = Clock::now();
       if (visitors_.size() >= max_ && !make_room(now)) return;
-      auto accepted = net::accept_tcp(listener);
-      if (!accepted.ok()) {
-        RONDO_INFO(kBootstrap, "'{}' pauses: {}", options_.endpoint, accepted.error().text);
-        if (!make_room(Clock::time_point::max()))  // out of descriptors: ignore grace times
-          RONDO_INFO(kBootstrap, "no visitor at '{}' could be dropped", options_.endpoint);
-        accept_again_ = now + kPause;
-        return;
-      }
+      bool lasts = false;
+      auto accepted = net::accept_tcp(listener, &lasts);
+      if (!accepted.ok()) return pause(now, accepted.error(), lasts);
+      refused_.reset();
       if (!*accepted) break;
       ++accepted_now;
       if (options_.admits && !options_.admits((*accepted)->socket.get())) continue;

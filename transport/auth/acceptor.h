@@ -4,9 +4,9 @@
 // Guarantees: serve() returns only visitors that proved the secret; it drops all others within one
 // second. At most max_unproven() visitors are unproven at a time; others wait in the kernel's
 // backlog, whatever their address. While others wait, the visitor with the least progress is
-// dropped, the oldest first; a dropped peer connects again. Running out of descriptors is not an
-// error: a visitor is dropped, and accepting pauses. Never blocks; has no thread. Cost: two
-// descriptors, plus one per visitor.
+// dropped, the oldest first; a dropped peer connects again. If descriptors run out, a visitor is
+// dropped, and accepting pauses; standing() reports when that does not help. Never blocks; has no
+// thread. Cost: two descriptors, plus one per visitor.
 //
 //   RONDO_TRY(auto acceptor, Acceptor::open(std::move(listeners), "bootstrap rank 3"));
 //   poll(acceptor->poll_fd()) until acceptor->next_deadline();
@@ -61,6 +61,9 @@ class Acceptor {
   std::vector<Arrival> serve(const SecretOf& secret_of);
   int poll_fd() const { return events_.get(); }
   Clock::time_point next_deadline() const;
+  // An error if no connection can be accepted: for a second there was neither a descriptor for one
+  // nor a visitor to drop, or the system refuses accept4. OK again after the next one is accepted.
+  Status standing() const;
   bool has_deadline() const { return !visitors_.empty() || accept_again_ != Clock::time_point(); }
   std::size_t unproven() const { return visitors_.size(); }
   // True if, since the last call, a visitor that named this secret left after the challenge: it
@@ -77,6 +80,7 @@ class Acceptor {
   Acceptor(std::vector<net::Socket> listeners, Options options, net::Socket events);
   void receive(Visitor& visitor, const SecretOf& secret_of, std::vector<Arrival>& arrivals);
   void accept(const SecretOf& secret_of, std::vector<Arrival>& arrivals);
+  void pause(Clock::time_point now, const Error& why, bool lasts);
   bool make_room(Clock::time_point now);
   void listen(bool wanted);
   void remove_gone();
@@ -89,6 +93,9 @@ class Acceptor {
   std::vector<std::unique_ptr<Visitor>> visitors_;
   bool listening_ = false;
   Clock::time_point accept_again_{};
+  std::optional<Error> refused_;  // why the last accept4 failed, with nobody to drop
+  Clock::time_point refused_since_{};
+  bool refusal_lasts_ = false;  // it is no shortage
 };
 
 }  // namespace rondo::auth

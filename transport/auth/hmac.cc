@@ -2,17 +2,12 @@
 #include "transport/auth/hmac.h"
 
 #define OPENSSL_SUPPRESS_DEPRECATED  // NOLINT: low-level functions on purpose, see the header
-#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
 
-#include "base/fd.h"
+#include "base/random_bytes.h"
 
 namespace rondo::auth {
 namespace {
@@ -75,16 +70,7 @@ bool same_digest(std::span<const std::byte> a, std::span<const std::byte> b) {
 
 Digest random_digest() {
   Digest digest;
-  const auto bytes = static_cast<ssize_t>(digest.size());
-  while (getrandom(digest.data(), digest.size(), 0) != bytes) {
-    if (errno == EINTR) continue;
-    // A system call filter refuses it, or the kernel is older than Linux 3.17.
-    const int error = errno;
-    const Fd device(::open("/dev/urandom", O_RDONLY | O_CLOEXEC));
-    if (device && ::read(device.get(), digest.data(), digest.size()) == bytes) break;
-    throw std::system_error(error, std::generic_category(),
-                            "no random bytes, neither by getrandom nor from /dev/urandom");
-  }
+  fill_random(digest);
   return digest;
 }
 

@@ -19,7 +19,8 @@ using std::chrono::milliseconds;
 constexpr auto kHeadStart = milliseconds(250);
 constexpr auto kFirstPause = milliseconds(5);
 constexpr auto kLongestPause = milliseconds(500);
-constexpr auto kSecretGrace = std::chrono::seconds(2);  // another process may answer first
+constexpr auto kSecretGrace = std::chrono::seconds(2);    // another process may answer first
+constexpr auto kWithoutSocket = std::chrono::seconds(1);  // others may close some
 constexpr auto kConnectTime = std::chrono::seconds(5);
 
 // One address: waits for its start time, connects, does the handshake; restarts after a failure.
@@ -29,6 +30,10 @@ class Attempt {
 
   bool refused() const { return refused_; }
   bool other_secret() const { return other_secret_; }
+  // No socket could be made for a while: this host's fault, not the network's.
+  bool without_socket() const {
+    return no_socket_since_ && Clock::now() >= *no_socket_since_ + kWithoutSocket;
+  }
   bool untried() const { return trouble_.empty() && !handshake_; }
   std::string trouble() const { return handshake_ ? connected_text() : trouble_; }
   bool proven() const { return handshake_ && handshake_->state() == Handshake::State::kProven; }
@@ -69,7 +74,10 @@ class Attempt {
  private:
   void start() {
     started_ = Clock::now();
-    auto socket = net::start_connect(to_);
+    bool no_socket = false;
+    auto socket = net::start_connect(to_, &no_socket);
+    if (!no_socket) no_socket_since_.reset();
+    if (no_socket && !no_socket_since_) no_socket_since_ = started_;
     if (!socket.ok()) return fail_with(socket.error().text, false);
     socket_ = std::move(*socket);
     next_ = started_ + kConnectTime;
@@ -120,6 +128,7 @@ class Attempt {
   bool answered_ = false;
   bool refused_ = false;
   bool other_secret_ = false;  // the other end knows the id, but has another secret
+  std::optional<Clock::time_point> no_socket_since_;
   std::string trouble_;
 };
 
@@ -174,6 +183,8 @@ class Connecting {
     if (all_refused && Clock::now() - refused_since_ >= request_.refusal_grace)
       return fail(StatusCode::kRemoteError, "no process listens any more while {} ({}){}",
                   request_.what, trouble(), remedy());
+    if (any(&Attempt::without_socket))
+      return fail(StatusCode::kSystemError, "{} ({})", request_.what, trouble());
     const bool differs = any(&Attempt::other_secret);
     if (differs && differs_since_ == kNever) differs_since_ = Clock::now();
     if (differs && Clock::now() - differs_since_ >= kSecretGrace)

@@ -186,6 +186,10 @@ void Rendezvous::receive_from(Guest& guest) {
     finished_ = true;
 }
 
+void Rendezvous::refuse(const Error& error) {
+  if (open() && joined_ > 0 && !error_) fail_all(error);
+}
+
 void Rendezvous::fail_all(const Error& error) {
   error_ = error;
   for (const auto& guest : guests_)

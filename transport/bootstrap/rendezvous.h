@@ -51,6 +51,8 @@ class Rendezvous {
   void admit(Arrival arrival);
   // A visitor that knows the id left when it was challenged: it may hold another RONDO_SECRET.
   void note_doubt() { doubted_ = true; }
+  // Its missing ranks cannot join. The others get the error; as they leave, they free descriptors.
+  void refuse(const Error& error);
   void collect(std::vector<pollfd>& entries) const;
   std::size_t entries() const { return guests_.size(); }
   void serve(std::span<const pollfd> ready);

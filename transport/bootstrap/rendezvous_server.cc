@@ -21,6 +21,8 @@ namespace rondo::bootstrap {
 namespace {
 
 constexpr std::chrono::milliseconds kAfterAnError{10};  // an immediate retry would fail too
+// A program may close all descriptors, the bell too: see StatusService.
+constexpr std::chrono::seconds kMissedBell{1};
 
 }  // namespace
 
@@ -149,6 +151,7 @@ void RendezvousServer::turn() {
     std::lock_guard lock(mutex_);
     if (stop_) next = std::min(next, reporting_until_);
   }
+  next = std::min<net::Clock::time_point>(next, net::Clock::now() + kMissedBell);
   if (new_ones_) next = net::Clock::now();
   const net::Deadline no_deadline{net::Clock::time_point::max(), {}};
   if (auto waited = net::wait_until(entries, next, no_deadline, "serving a rendezvous");
@@ -157,6 +160,7 @@ void RendezvousServer::turn() {
     std::this_thread::sleep_for(kAfterAnError);
     return;
   }
+  if ((entries[0].revents & POLLNVAL) != 0) std::this_thread::sleep_for(kAfterAnError);
   if (entries[0].revents != 0) {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto size = ::read(bell_.get(), &count, sizeof(count));
@@ -181,6 +185,8 @@ void RendezvousServer::turn() {
     auto arrival = rendezvous != nullptr ? Arrival::from_proven(std::move(proven)) : std::nullopt;
     if (arrival) rendezvous->admit(std::move(*arrival));
   }
+  if (const Status able = acceptor_->standing(); !able.ok())
+    for (const auto& rendezvous : rendezvous_) rendezvous->refuse(able.error());
   for (const auto& rendezvous : rendezvous_)
     if (rendezvous->open() && acceptor_->doubted(rendezvous->key().tag)) rendezvous->note_doubt();
   std::erase_if(rendezvous_, [](const auto& rendezvous) { return rendezvous->finished(); });

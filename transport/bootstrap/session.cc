@@ -168,6 +168,7 @@ class Joining {
         return {tag == key_.tag ? &key_.secret : nullptr};
       });
       for (auth::Arrival& arrival : arrivals) missing -= seat(std::move(arrival)) ? 1 : 0;
+      if (missing > 0) RONDO_CHECK_OK(acceptor_->standing());
     }
     acceptor_.reset();
     return ok_status();

@@ -28,6 +28,7 @@ using std::chrono::milliseconds;
 constexpr auto kPause = milliseconds(2);
 constexpr auto kLongestPause = milliseconds(50);
 constexpr auto kAnswerTime = milliseconds(1000);
+constexpr int kMissedBell = 1000;    // ms: how long the thread may miss that the board has ended
 constexpr std::size_t kDigits = 32;  // for the name, and for the random end
 
 std::string hexadecimal(const Digest& digest) {
@@ -109,6 +110,7 @@ Result<std::unique_ptr<IdBoard>> IdBoard::show(const Secret& name, const UniqueI
 
 IdBoard::~IdBoard() {
   if (!thread_.joinable()) return;
+  ends_.store(true, std::memory_order_relaxed);
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(bell_.get(), &one, sizeof(one));
   thread_.join();
@@ -118,10 +120,10 @@ IdBoard::~IdBoard() {
 void IdBoard::serve() const {
   pthread_setname_np(pthread_self(), "rondo-launch");
   pollfd entries[] = {{bell_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
-  while (poll(entries, 2, -1) >= 0 || errno == EINTR) {
-    if (entries[0].revents != 0) return;
+  while (poll(entries, 2, kMissedBell) >= 0 || errno == EINTR) {
+    if (entries[0].revents != 0 || ends_.load(std::memory_order_relaxed)) return;
     const Fd visitor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!visitor && (errno == EMFILE || errno == ENFILE)) ::usleep(20'000);
+    if (!visitor && errno != EAGAIN && errno != EINTR) ::usleep(20'000);  // it would fail again
     if (visitor && of_this_user(visitor))
       (void)send(visitor.get(), id_.bytes, sizeof(id_.bytes), MSG_NOSIGNAL);
   }

@@ -10,6 +10,7 @@
 //   RONDO_TRY(UniqueId id, read_board(name, deadline));           // the others
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "base/fd.h"
@@ -35,6 +36,7 @@ class IdBoard {
 
   const Fd listener_, bell_;
   const bootstrap::UniqueId id_;
+  std::atomic<bool> ends_{false};  // also where the program has closed the bell
   Thread thread_;
 };
 

@@ -182,6 +182,8 @@ class Network : public WakeSource {
                                                 std::span<const std::byte> address) = 0;
   // The next link whose peer has proved the secret; null: none now.
   virtual std::unique_ptr<Link> accept() = 0;
+  // An error if peers cannot be accepted now, such as for lack of descriptors.
+  virtual Status accepting() const { return ok_status(); }
   // Whether the network can use this kind. Ask before registering memory of it.
   virtual bool takes(Memory::Kind kind) const = 0;
   // Ports of its adapters; empty: no adapter, or unknown.

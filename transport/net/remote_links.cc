@@ -57,6 +57,7 @@ struct RemoteLinks::State {
   void deliver_control(RemotePeer& peer, Line& line);
   bool offer_control(Line& line, std::span<const std::byte> message);
   void note(RemotePeer& peer, const Error& error, bool closed = false);
+  Error waiting_in_vain(const RemotePeer& peer, const Error& why) const;
 };
 
 RemoteLinks::State::~State() {
@@ -157,6 +158,11 @@ void RemoteLinks::State::note(RemotePeer& peer, const Error& error, bool closed)
   RONDO_INFO(kNet, "rank {}: {}", options.rank, error.text);
 }
 
+Error RemoteLinks::State::waiting_in_vain(const RemotePeer& peer, const Error& why) const {
+  return fail(why.code, "rank {} could not let rank {} connect: {}", options.rank, peer.rank,
+              why.text);
+}
+
 bool RemoteLinks::State::offer_control(Line& line, std::span<const std::byte> message) {
   Connection& c = line.out->connection();
   const std::uint64_t tail = *c.tail;
@@ -204,6 +210,9 @@ bool RemoteLinks::State::advance(RemotePeer& peer) {
       count(peer, line);
     }
     if (line.lane == net::kControlLane) deliver_control(peer, line);
+    if (!line.link && !peer.failure)
+      if (const Status able = network_of(line.lane).accepting(); !able.ok())
+        note(peer, waiting_in_vain(peer, able.error()));
     if (line.ended() && !peer.failure)
       note(peer, line.link->error(), line.link->state() == net::LinkState::kClosed);
   }

@@ -40,23 +40,36 @@ void on_signal(int signal, siginfo_t* about, void* context) {
   }
 }
 
+// The program's own handlers come back on every path, also if the function throws.
+class Handlers {
+ public:
+  explicit Handlers(Guard& one) : one_(one) {
+    struct sigaction action {};
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    for (std::size_t i = 0; i < std::size(kSignals); ++i)
+      sigaction(kSignals[i], &action, &one_.replaced[i]);
+  }
+  ~Handlers() {
+    for (std::size_t i = 0; i < std::size(kSignals); ++i)
+      sigaction(kSignals[i], &one_.replaced[i], nullptr);
+  }
+  Handlers(const Handlers&) = delete;
+  Handlers& operator=(const Handlers&) = delete;
+
+ private:
+  Guard& one_;
+};
+
 }  // namespace
 
 int crash_of(const std::function<void()>& function) {
   Guard& one = guard();
   std::lock_guard lock(one.mutex);
   one.thread = pthread_self();
+  const Handlers installed(one);
   const int crash = sigsetjmp(one.before, 1);
-  if (crash == 0) {
-    struct sigaction action {};
-    action.sa_sigaction = on_signal;
-    action.sa_flags = SA_SIGINFO | SA_NODEFER;
-    for (std::size_t i = 0; i < std::size(kSignals); ++i)
-      sigaction(kSignals[i], &action, &one.replaced[i]);
-    function();
-  }
-  for (std::size_t i = 0; i < std::size(kSignals); ++i)
-    sigaction(kSignals[i], &one.replaced[i], nullptr);
+  if (crash == 0) function();
   return crash;
 }
 

@@ -30,6 +30,7 @@ class PluginNetwork final : public net::Network {
   Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
                                              std::span<const std::byte> address) override;
   std::unique_ptr<net::Link> accept() override;
+  Status accepting() const override { return channels_->standing(); }
   bool takes(net::Memory::Kind kind) const override;
   std::vector<topology::NicName> adapters() const override;
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;

@@ -108,6 +108,7 @@ class Gathering {
       for (UnixVisit& visit : visits_) visit.step();
       if (guests_missing()) {
         receive();
+        if (guests_missing()) RONDO_CHECK_OK(acceptor_->standing());
         look_for_guests();
       }
       if (!meeting_.refused.empty() || complete()) return std::move(meeting_);

@@ -2,7 +2,6 @@
 #include "transport/shm/unix_socket.h"
 
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -11,8 +10,10 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <span>
 
 #include "base/env.h"
+#include "base/random_bytes.h"
 
 namespace rondo::shm {
 namespace {
@@ -60,7 +61,7 @@ bool names(std::string_view list, uid_t uid) {
 
 Result<UnixListener> open_unix_listener() {
   unsigned char random[16];
-  if (getrandom(random, sizeof(random), 0) != sizeof(random)) return fail_errno(errno, "getrandom");
+  fill_random(std::as_writable_bytes(std::span(random)));
   UnixListener listener;
   for (unsigned char byte : random) listener.name += fmt::format("{:02x}", byte);
   listener.fd = make_socket();

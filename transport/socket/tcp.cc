@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 
 namespace rondo::net {
 namespace {
@@ -16,13 +18,26 @@ constexpr auto kAttempt = milliseconds(2000);
 constexpr auto kFirstPause = milliseconds(5);
 constexpr auto kLongestPause = milliseconds(500);
 
+bool out_of_descriptors(int error) { return error == EMFILE || error == ENFILE; }
+
+Error failed(int error, std::string_view what) {
+  if (!out_of_descriptors(error)) return fail_errno(error, "{}", what);
+  return fail_errno(error, "{}: raise the number of open files (ulimit -n)", what);
+}
+
 Result<Socket> open_tcp(int family) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket && (errno == EMFILE || errno == ENFILE))
-    return fail_errno(errno,
-                      "cannot create a TCP socket: raise the number of open files (ulimit -n)");
-  if (!socket) return fail_errno(errno, "cannot create a TCP socket");
+  if (!socket) return failed(errno, "cannot create a TCP socket");
   return socket;
+}
+
+// What accept4() reports of the next connection, not of the listener (accept(2), "Error handling").
+bool ended_in_queue(int error) {
+  constexpr int kOfConnection[] = {EINTR,       ECONNABORTED, ECONNRESET,  EPROTO,
+                                   ENOPROTOOPT, ENETDOWN,     ENETUNREACH, EHOSTDOWN,
+                                   ENONET,      EHOSTUNREACH, ETIMEDOUT};
+  return std::find(std::begin(kOfConnection), std::end(kOfConnection), error) !=
+         std::end(kOfConnection);
 }
 
 void set_no_delay(const Socket& socket) {
@@ -100,7 +115,7 @@ Result<SocketAddress> local_address(const Socket& socket) {
   return SocketAddress::from(reinterpret_cast<const sockaddr*>(&storage));
 }
 
-Result<std::optional<Accepted>> accept_tcp(const Socket& listener) {
+Result<std::optional<Accepted>> accept_tcp(const Socket& listener, bool* lasts) {
   for (;;) {
     sockaddr_storage storage{};
     socklen_t length = sizeof(storage);
@@ -112,14 +127,18 @@ Result<std::optional<Accepted>> accept_tcp(const Socket& listener) {
           std::move(socket), SocketAddress::from(reinterpret_cast<const sockaddr*>(&storage))});
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return std::optional<Accepted>();
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ||
-        errno == EBADF || errno == EINVAL || errno == ENOTSOCK)
-      return fail_errno(errno, "cannot accept a connection");
+    if (ended_in_queue(errno)) continue;
+    if (out_of_descriptors(errno) || errno == ENOBUFS || errno == ENOMEM)
+      return failed(errno, "cannot accept a connection");
+    if (lasts != nullptr) *lasts = true;
+    return failed(errno, "cannot accept a connection (accept4)");
   }
 }
 
-Result<Socket> start_connect(const SocketAddress& to) {
-  RONDO_TRY(Socket socket, open_tcp(to.family()));
+Result<Socket> start_connect(const SocketAddress& to, bool* no_socket) {
+  auto made = open_tcp(to.family());
+  if (no_socket != nullptr) *no_socket = !made.ok();
+  RONDO_TRY(Socket socket, std::move(made));
   set_no_delay(socket);
   if (::connect(socket.get(), to.raw(), to.length()) != 0 && errno != EINPROGRESS && errno != EINTR)
     return fail_errno(errno, "cannot connect to {}", to.text());

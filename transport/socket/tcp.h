@@ -32,11 +32,14 @@ struct Accepted {
   Socket socket;
   SocketAddress peer;
 };
-// Skips connections that ended in the queue. kSystemError: usually no descriptors left.
-Result<std::optional<Accepted>> accept_tcp(const Socket& listener);
+// Skips connections that ended in the queue. kSystemError: no descriptors or memory left; where
+// `*lasts` becomes true, another cause, which will not pass: a system call filter refuses it, or
+// the program has closed the listener.
+Result<std::optional<Accepted>> accept_tcp(const Socket& listener, bool* lasts = nullptr);
 
 // Begins to connect. Once the socket is writable, connect_outcome() returns 0 or an errno.
-Result<Socket> start_connect(const SocketAddress& to);
+// `*no_socket` becomes true if not even a socket could be made.
+Result<Socket> start_connect(const SocketAddress& to, bool* no_socket = nullptr);
 int connect_outcome(const Socket& socket);
 
 // Tries the candidates in turn, repeatedly with growing pauses, until one answers.

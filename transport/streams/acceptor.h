@@ -31,6 +31,7 @@ class Acceptor {
 
   // The next complete link; nullopt: none now.
   std::optional<Arrival> next();
+  Status standing() const { return proving_->standing(); }
 
  private:
   struct Assembly {

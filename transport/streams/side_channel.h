@@ -100,6 +100,7 @@ class SideChannels {
                                                ByteSpan blob);
   // The next channel with a proven peer whose blob has arrived; null: none now.
   std::unique_ptr<SideChannel> accept();
+  Status standing() const { return port_->standing(); }  // an error: peers cannot be accepted
   bool poll() { return port_->poll(); }
   int poll_fd() const { return port_->poll_fd(); }
 

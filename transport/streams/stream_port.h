@@ -56,6 +56,8 @@ class StreamPort {
                                              Bytes greeting = {});
   // The next link with all its sockets; nullopt: none now.
   std::optional<Arrival> accept();
+  // An error if peers cannot be accepted (auth::Acceptor::standing()).
+  Status standing() const { return acceptor_ ? acceptor_->standing() : ok_status(); }
   bool poll() { return poller_.wait(std::chrono::milliseconds(0)); }
   int poll_fd() const { return poller_.fd(); }
 

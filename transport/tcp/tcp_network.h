@@ -31,6 +31,7 @@ class TcpNetwork final : public net::Network {
   Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
                                              std::span<const std::byte> address) override;
   std::unique_ptr<net::Link> accept() override;
+  Status accepting() const override { return port_->standing(); }
   bool takes(net::Memory::Kind kind) const override { return kind == net::Memory::Kind::kHost; }
   Result<net::MemoryKey> register_memory(const net::Memory& memory) override;
   void deregister_memory(net::MemoryKey) override {}

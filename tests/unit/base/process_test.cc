@@ -62,6 +62,49 @@ TEST(ProcessMemory, ReadsWhatTheOtherProcessHasThere) {
     }
 }
 
+// Maps one file again and again: 2 GiB of addresses need little memory.
+class RepeatedPages {
+ public:
+  static constexpr std::size_t kFile = std::size_t{16} << 20;
+  static constexpr std::size_t kTimes = 129;  // 2 GiB, and 16 MiB for what is beyond
+  RepeatedPages() {
+    at_ = static_cast<std::byte*>(mmap(nullptr, kTimes * kFile, PROT_NONE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  }
+  ~RepeatedPages() { munmap(at_, kTimes * kFile); }
+  RepeatedPages(const RepeatedPages&) = delete;
+  RepeatedPages& operator=(const RepeatedPages&) = delete;
+
+  bool map(std::size_t from, std::size_t to) {
+    const int file = memfd_create("repeated", MFD_CLOEXEC);
+    bool mapped = at_ != MAP_FAILED && ftruncate(file, kFile) == 0;
+    for (std::size_t i = from; mapped && i < to; ++i)
+      mapped = mmap(at_ + i * kFile, kFile, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+                    0) != MAP_FAILED;
+    close(file);
+    return mapped;
+  }
+  std::byte* at(std::size_t time) { return at_ + time * kFile; }
+
+ private:
+  std::byte* at_ = nullptr;
+};
+
+// The kernel ends one read just below 2 GiB. The last two times of the target have a file of their
+// own, which only the end of the read fills.
+TEST(ProcessMemory, ReadsMoreThanTheKernelDoesInOneCall) {
+  constexpr std::size_t kBytes = (std::size_t{2} << 30) + 5;
+  RepeatedPages source, target;
+  ASSERT_TRUE(source.map(0, source.kTimes) && target.map(0, 127) && target.map(127, 129));
+  for (std::size_t i = 0; i < source.kFile; ++i) source.at(0)[i] = std::byte(i * 7 + i / 4096 + 1);
+  (void)this_process();
+  const Child child;
+  ASSERT_EQ(
+      child.memory().read(target.at(0), reinterpret_cast<std::uintptr_t>(source.at(0)), kBytes), 0);
+  EXPECT_TRUE(std::equal(source.at(0), source.at(1), target.at(0)));
+  EXPECT_TRUE(std::equal(source.at(0), source.at(1), target.at(127)));
+}
+
 TEST(ProcessMemory, RefusesAnotherProcessWithThePid) {
   std::vector<std::byte> data(4096), read(4096);
   (void)this_process();

@@ -34,6 +34,7 @@ class VerbsNetwork final : public net::Network {
   Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
                                              std::span<const std::byte> address) override;
   std::unique_ptr<net::Link> accept() override;
+  Status accepting() const override { return channels_->standing(); }
   // True for kDmabuf if libibverbs can register it; only registering shows if the kernel can.
   bool takes(net::Memory::Kind kind) const override;
   std::vector<topology::NicName> adapters() const override;

@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+#include <string>
+
+#include "collectives/profiler/call_events.h"
 #include "tests/support/environment.h"
 #include "tests/support/profiler/profilers.h"
 #include "tests/support/tuner/tuners.h"
@@ -49,6 +53,58 @@ TEST(ProfilerPlugin, WhatIsNoPluginIsNamedWithTheRemedy) {
               testing::AllOf(HasSubstr("is not a profiler plugin"), HasSubstr("ncclProfiler_v1"),
                              HasSubstr("ncclProfiler_v6"), HasSubstr("NCCL_PROFILER_PLUGIN"),
                              HasSubstr("none")));
+}
+
+// A plugin in C++ that throws in one of its functions, and counts its calls.
+struct Throwing {
+  static inline std::string in;
+  static inline int calls = 0;
+  static int call(const std::string& function) {
+    ++calls;
+    if (in == function) throw std::runtime_error("of the plugin");
+    return 0;
+  }
+  static int init(abi::Any, void** context, int* mask, const About&) {
+    *context = &calls;
+    *mask = 0xffff;
+    return call("init");
+  }
+  static int start(const abi::ProfilerTable&, void*, void** handle, const Event&) {
+    *handle = &calls;
+    return call("startEvent");
+  }
+  static int stop(void*) { return call("stopEvent"); }
+  static int record(void*, int, void*) { return call("recordEventState"); }
+  static int finish(void*) { return call("finalize"); }
+
+  static constexpr abi::ProfilerTable kTable{"throwing", nullptr, nullptr, stop, record, finish};
+  static constexpr Version kVersion{6, 0xffff, init, start};
+};
+
+TEST(ProfilerPlugin, OneThatThrowsGetsNoMoreEventsAndCallsGoOn) {
+  for (const char* const function : {"startEvent", "stopEvent", "recordEventState", "finalize"}) {
+    Throwing::in = function;
+    Throwing::calls = 0;
+    const ProfilerPlugin plugin(Throwing::kTable, Throwing::kVersion, "throwing.so");
+    const std::shared_ptr<Profiler> profiler = Profiler::open(plugin, About{}).value();
+    EXPECT_TRUE(profiler->wants(abi::kForGroupApi));
+    { const GroupEvent event(profiler, 1, false); }  // starts, records, stops in its destructor
+    const bool is_last = std::string(function) == "finalize";
+    EXPECT_EQ(profiler->wants(abi::kForGroupApi), is_last) << function;
+    const int calls = Throwing::calls;
+    { const GroupEvent event(profiler, 1, false); }
+    EXPECT_EQ(Throwing::calls > calls, is_last) << function;
+  }
+}
+TEST(ProfilerPlugin, OneThatThrowsInInitIsNamedAndNotUsed) {
+  Throwing::in = "init";
+  const ProfilerPlugin plugin(Throwing::kTable, Throwing::kVersion, "throwing.so");
+  const auto opened = Profiler::open(plugin, About{});
+  ASSERT_EQ(opened.code(), StatusCode::kSystemError);
+  EXPECT_THAT(
+      opened.error().text,
+      testing::AllOf(HasSubstr("plugin 'throwing' (throwing.so"), HasSubstr("threw in init"),
+                     HasSubstr("of the plugin"), HasSubstr("NCCL_PROFILER_PLUGIN=none")));
 }
 
 }  // namespace

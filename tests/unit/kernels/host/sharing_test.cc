@@ -124,6 +124,31 @@ TEST_P(HelperTeams, CopyAndSumTheSameBitsAsOneThread) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, HelperTeams, testing::Values(1, 2, 3, 5));
 
+// A helper that has begun its slice has lost its core, or has much to do.
+TEST(HelperTeam, TheCallerLeavesAfterTheLastHelper) {
+  Helpers helpers;
+  ASSERT_TRUE(all_helpers_come(helpers, 3));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(5);
+  static std::atomic<int> begun, ended;  // a helper may outlive a run() that leaves too early
+  begun = ended = 0;
+  int after = 0;
+  while (after == 0 && std::chrono::steady_clock::now() < until) {
+    run(helpers, kBytes, 3, [&](std::size_t begin, std::size_t end) {
+      if (begin == 0) {
+        while (end < kBytes && begun.load() == 0 && std::chrono::steady_clock::now() < until)
+          std::this_thread::yield();
+        return;
+      }
+      begun.fetch_add(1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      ended.fetch_add(1);
+    });
+    after = begun.load();
+    ASSERT_EQ(ended.load(), after) << "a helper was still at work";
+  }
+  EXPECT_GT(after, 0);
+}
+
 TEST(HelperTeam, ServesOneCallerAtATimeAndTheOtherRunsAlone) {
   Helpers helpers;
   std::atomic<bool> failed{false};

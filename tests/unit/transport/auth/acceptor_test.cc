@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "tests/support/in_child.h"
+#include "tests/support/refused_call.h"
 #include "tests/unit/transport/auth/secret_of.h"
 #include "transport/auth/handshake.h"
 #include "transport/socket/tcp.h"
@@ -290,6 +292,48 @@ TEST(Acceptor, OutOfDescriptorsItPausesAndLetsInLater) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// Nobody can be dropped, and descriptors stay away: after a second the owner learns why.
+TEST(Acceptor, ReportsThatDescriptorsHaveRunOutUntilThereAreSome) {
+  const std::string outcome = test::in_child([]() -> std::string {
+    Host host;
+    Visitor honest(host);
+    std::vector<Fd> filled;
+    rlimit limit{40, 40};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    for (int fd; (fd = ::dup(2)) >= 0;) filled.emplace_back(fd);
+    if (!host.acceptor->standing().ok()) return "an error before anybody came";
+    if (!host.until([&] { return !host.acceptor->standing().ok(); })) return "no error";
+    const std::string why = host.acceptor->standing().error().text;
+    if (host.acceptor->standing().code() != StatusCode::kSystemError ||
+        why.find("ulimit -n") == std::string::npos)
+      return why;
+    filled.resize(filled.size() - 2);
+    const auto step = [&] {
+      honest.turn();
+      return !host.arrivals.empty();
+    };
+    if (!host.until(step)) return "it accepts nobody any more";
+    return host.acceptor->standing().ok() ? "" : "still an error";
+  });
+  EXPECT_EQ(outcome, "");
+}
+
+TEST(Acceptor, ReportsAtOnceThatTheSystemRefusesToAccept) {
+  const std::string outcome = test::in_child([]() -> std::string {
+    Host host;
+    if (!test::refuse_calls({SYS_accept4})) return test::kNoFilters;
+    const net::Socket visitor = visit(host);
+    if (!host.until([&] { return !host.acceptor->standing().ok(); })) return "no error";
+    const std::string why = host.acceptor->standing().error().text;
+    return why.find("accept4") != std::string::npos &&
+                   why.find("Operation not permitted") != std::string::npos
+               ? ""
+               : why;
+  });
+  if (outcome == test::kNoFilters) GTEST_SKIP() << outcome;
+  EXPECT_EQ(outcome, "");
 }
 
 }  // namespace

@@ -1,68 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random bytes if getrandom is forbidden, as in some sandboxes.
-#include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "base/random_bytes.h"
 
-#include <cerrno>
+#include <gtest/gtest.h>
+
+#include <string>
 #include <system_error>
 
+#include "base/process.h"
+#include "tests/support/in_child.h"
+#include "tests/support/refused_call.h"
 #include "transport/auth/hmac.h"
 
 namespace rondo::auth {
 namespace {
 
-// Forbids getrandom in this process, and opening files if `files_too`.
-bool refuse(bool files_too) {
-  const auto refused = [](unsigned number) -> sock_filter {
-    return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
-  };
-  const sock_filter error = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-  sock_filter rules[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-      refused(SYS_getrandom),
-      error,
-      refused(files_too ? SYS_openat : SYS_getrandom),
-      error,
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{sizeof(rules) / sizeof(rules[0]), rules};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
+using test::in_child;
 
-// Runs in a child. Returns 0 for different digests, 1 for two equal ones, 2 for an error, 77 if no
-// filter can be installed.
-int digests_where_refused(bool files_too) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(300);
-    if (!refuse(files_too)) _exit(77);
+// What a child says that draws two digests. files_too: it can open no file either.
+std::string digests_where_refused(bool files_too) {
+  return in_child([&]() -> std::string {
+    const unsigned more = files_too ? SYS_openat : SYS_getrandom;
+    if (!test::refuse_calls({SYS_getrandom, more})) return test::kNoFilters;
     try {
-      _exit(random_digest() == random_digest() ? 1 : 0);
+      return random_digest() == random_digest() ? "equal" : "different";
     } catch (const std::system_error&) {
-      _exit(2);
+      return "an error";
     }
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  });
 }
 
 TEST(RandomBytes, ComeFromTheDeviceWhereTheCallIsRefused) {
-  const int outcome = digests_where_refused(false);
-  if (outcome == 77) GTEST_SKIP() << "no seccomp filters here";
-  EXPECT_EQ(outcome, 0);
+  const std::string outcome = digests_where_refused(false);
+  if (outcome == test::kNoFilters) GTEST_SKIP() << outcome;
+  EXPECT_EQ(outcome, "different");
 }
 
 TEST(RandomBytes, AreAnErrorWhereThereAreNone) {
-  const int outcome = digests_where_refused(true);
-  if (outcome == 77) GTEST_SKIP() << "no seccomp filters here";
-  EXPECT_EQ(outcome, 2);
+  const std::string outcome = digests_where_refused(true);
+  if (outcome == test::kNoFilters) GTEST_SKIP() << outcome;
+  EXPECT_EQ(outcome, "an error");
+}
+
+// A forked child draws a new identity, here without the call.
+TEST(RandomBytes, GiveAProcessItsIdentityWhereTheCallIsRefused) {
+  const ProcessId parent = this_process();
+  const std::string outcome = in_child([&]() -> std::string {
+    if (!test::refuse_calls({SYS_getrandom})) return test::kNoFilters;
+    return this_process() == parent ? "the parent's" : "its own";
+  });
+  if (outcome == test::kNoFilters) GTEST_SKIP() << outcome;
+  EXPECT_EQ(outcome, "its own");
 }
 
 }  // namespace

@@ -51,6 +51,23 @@ TEST_F(JobSecret, IsMixedIntoEveryId) {
   EXPECT_NE(with_one, mixed(id));
 }
 
+TEST_F(JobSecret, CountsToItsLastCharacter) {
+  const Secret id = Secret::random();
+  std::string secret(4096, 'a');
+  set(secret.c_str());
+  const Digest whole = mixed(id);
+  for (const std::size_t at : {0u, 15u, 16u, 31u, 63u, 64u, 255u, 4095u}) {
+    std::string other = secret;
+    other[at] = 'b';
+    set(other.c_str());
+    EXPECT_NE(mixed(id), whole) << "character " << at;
+  }
+  for (const std::size_t length : {16u, 17u, 64u, 4095u}) {
+    set(secret.substr(0, length).c_str());
+    EXPECT_NE(mixed(id), whole) << length << " characters";
+  }
+}
+
 TEST_F(JobSecret, MayBeInAFileThatOthersCannotRead) {
   const Secret id = Secret::random();
   set(kOne);

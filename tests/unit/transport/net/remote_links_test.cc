@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "kernels/host/slots.h"
+#include "tests/support/in_child.h"
+#include "tests/support/refused_call.h"
 #include "tests/unit/transport/net/ranks_of_links.h"
 
 namespace rondo::test {
@@ -340,6 +342,28 @@ TEST_P(NetworkRemoteLinks, ProgressWithoutWorkMovesNothing) {
   EXPECT_TRUE(drive(count, [&] { return quiet == kQuietTurns; }));
   EXPECT_EQ(out->peer, 1);
   EXPECT_EQ(out->peer_bell, nullptr);
+}
+
+// Runs in a child: a filter of system calls cannot be undone. Every network's links begin with a
+// socket.
+TEST_P(NetworkRemoteLinks, ARankThatCannotAcceptReportsItOfThoseThatItWaitsFor) {
+  const std::string outcome = in_child([&]() -> std::string {
+    auto ranks = open_ranks(GetParam(), 2, {1 << 16, 2});
+    if (!refuse_calls({SYS_accept4})) return kNoFilters;
+    (void)ranks[0]->sender(1, 0).value();    // connects
+    (void)ranks[1]->receiver(0, 0).value();  // waits for that
+    const auto until = Clock::now() + kPatience;
+    while (ranks[1]->error_of(0).ok() && Clock::now() < until)
+      for (auto& links : ranks) links->progress();
+    const Status why = ranks[1]->error_of(0);
+    if (why.ok()) return "no error";
+    const bool is_named =
+        why.error().text.find("could not let rank 0 connect") != std::string::npos;
+    return is_named && why.error().text.find("(accept4)") != std::string::npos ? ""
+                                                                               : why.error().text;
+  });
+  if (outcome == kNoFilters) GTEST_SKIP() << outcome;
+  EXPECT_EQ(outcome, "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, NetworkRemoteLinks, testing::ValuesIn(ranks_kinds()),

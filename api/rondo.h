@@ -37,9 +37,10 @@ const char* rondoGetVersion(void);
 
 /* ---- Collectives with a count per rank ------------------------------------------------------- */
 /* Arrays have one entry per rank of comm and are read before the call returns. Part r of a buffer
- * starts at displacement [r] and has count [r] elements; parts of a receive buffer must not
- * overlap. If two ranks disagree about the count between them, both get ncclInvalidUsage with the
- * two numbers, and no memory outside the buffers is accessed. Never in place. */
+ * starts at displacement [r] and has count [r] elements. A received part must overlap no other one
+ * and no sent one, or ncclInvalidArgument names both; only a rank's own part may be at one place in
+ * both buffers. If two ranks disagree about the count between them, both get ncclInvalidUsage with
+ * the two numbers, and no memory outside the buffers is accessed. */
 
 /* Sends part r of sendbuff to rank r and receives from rank r into part r of recvbuff. */
 ncclResult_t rondoAllToAllv(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "api/arguments.h"
@@ -17,6 +18,7 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
+#include "api/part_overlap.h"
 
 using namespace rondo;
 using namespace rondo::api;
@@ -115,6 +117,31 @@ Status check_own_part(const VectorCall& what, const Comm& comm, const Counts& co
               comm.rank, counts.send_counts[me], counts.receive_counts[me]);
 }
 
+// Checks the memory that this rank reads and writes. Its own part does not move if it is at the
+// same place in both buffers.
+Status check_apart(const VectorCall& what, const Comm& comm, DataType type, const Counts& counts) {
+  const bool reduces = what.which == Collective::kReduceScatterV;
+  const auto size = static_cast<std::size_t>(comm.size);
+  const auto me = static_cast<std::size_t>(comm.rank);
+  const auto sent = [&](std::size_t p) {
+    return part(what.send, counts.send_displacements[p], type);
+  };
+  const auto received = [&](std::size_t p) {
+    return part(what.receive, counts.receive_displacements[p], type);
+  };
+  PartRanges ranges(2 * size);
+  for (std::size_t p = 0; p < size; ++p) {
+    const int peer = static_cast<int>(p);
+    if (reduces || pair_talks(what, comm.rank, peer))
+      ranges.add_sent(peer, sent(p), counts.send_counts[p] * size_of(type));
+    const bool is_own = p == me;
+    const bool writes = reduces ? is_own : pair_talks(what, peer, comm.rank);
+    if (!writes || (is_own && sent(p) == received(p))) continue;
+    ranges.add_received(peer, received(p), counts.receive_counts[p] * size_of(type));
+  }
+  return check_parts_apart(std::move(ranges), what.function);
+}
+
 std::vector<Call> messages(const VectorCall& what, const Comm& comm, DataType type,
                            const Counts& counts) {
   std::vector<Call> calls;
@@ -170,6 +197,7 @@ Result<Request> build(const VectorCall& what, const Comm& comm, Fill fill) {
   if (any(counts.send_counts)) RONDO_CHECK_OK(not_null(what.send, what.function, "sendbuff"));
   if (any(counts.receive_counts)) RONDO_CHECK_OK(not_null(what.receive, what.function, "recvbuff"));
   if (!reduces) RONDO_CHECK_OK(check_own_part(what, comm, counts));
+  RONDO_CHECK_OK(check_apart(what, comm, type, counts));
   std::vector<Call> calls =
       reduces ? reductions(what, comm, request.call, counts) : messages(what, comm, type, counts);
   if (comm.engine()->options().device < 0) {

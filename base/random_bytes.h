@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-// At most 256 bytes: the kernel gives so many at once, or none.
+// At most 256 bytes, which the kernel gives at once or not at all.
 void fill_random(std::span<std::byte> bytes);
 
 }  // namespace rondo

@@ -62,8 +62,11 @@ Status on_trace_signal(const std::string& signal, std::function<void()> run) {
   auto thread = Thread::start(
       "traces at a signal",
       [run = std::move(run)] {
-        for (;;)
-          if (sem_wait(&arrived()) == 0) run();
+        for (;;) {
+          if (sem_wait(&arrived()) != 0) continue;
+          while (sem_trywait(&arrived()) == 0) continue;
+          run();
+        }
       },
       [](const Error&) {});
   if (!thread.ok()) return thread.error();

@@ -224,4 +224,101 @@ TEST(VectorMismatch, WithItselfIsRefusedBeforeAnythingMoves) {
   });
 }
 
+void expect_overlap(ncclResult_t result, const std::string& one, const std::string& other) {
+  const std::string text = ncclGetLastError(nullptr);
+  EXPECT_EQ(result, ncclInvalidArgument) << text;
+  EXPECT_NE(text.find(one), std::string::npos) << text;
+  EXPECT_NE(text.find(other), std::string::npos) << text;
+  EXPECT_NE(text.find(" overlap; "), std::string::npos) << text;
+}
+
+TEST(VectorOverlap, OfPartsIsRefusedByNameAndNothingMoves) {
+  with_ranks(2, [](ncclComm_t comm, int rank) {
+    const Sizes counts = {5, 5}, places = {0, 5}, crossed = {4, 0};
+    std::vector<int> data(30, rank), other(30, -1);
+    const std::vector<int> before = data;
+    const auto all_to_all = [&](int* to, const Sizes& at) {
+      return rondoAllToAllv(data.data(), counts.data(), places.data(), to, counts.data(), at.data(),
+                            ncclInt32, comm, nullptr);
+    };
+    const std::string name =
+        rank == 0 ? "AllToAllv : part 1 of sendbuff (" : "AllToAllv : part 0 of sendbuff (";
+    expect_overlap(all_to_all(data.data(), places), name,
+                   rank == 0 ? "part 1 of recvbuff (" : "part 0 of recvbuff (");
+    expect_overlap(all_to_all(data.data() + 9, places), "AllToAllv : part 1 of sendbuff (",
+                   "part 0 of recvbuff (");
+    expect_overlap(all_to_all(other.data(), crossed), "AllToAllv : part 0 of recvbuff (",
+                   "part 1 of recvbuff (");
+    expect_overlap(rondoAllGatherv(data.data() + 9, 5, data.data(), counts.data(), places.data(),
+                                   ncclInt32, comm, nullptr),
+                   "AllGatherv : part 0 of sendbuff (", "part 1 of recvbuff (");
+    expect_overlap(rondoReduceScatterv(data.data(), data.data() + 3, counts.data(), ncclInt32,
+                                       ncclSum, comm, nullptr),
+                   "ReduceScatterv : part 0 of sendbuff (", "of recvbuff (");
+    if (rank == 0) {
+      expect_overlap(rondoGatherv(data.data() + 4, 5, data.data(), counts.data(), places.data(),
+                                  ncclInt32, 0, comm, nullptr),
+                     "Gatherv : part 0 of sendbuff (", "of recvbuff (");
+      expect_overlap(rondoScatterv(data.data(), counts.data(), places.data(), data.data() + 4, 5,
+                                   ncclInt32, 0, comm, nullptr),
+                     "Scatterv : part 0 of sendbuff (", "part 0 of recvbuff (");
+    }
+    EXPECT_TRUE(data == before);
+    EXPECT_TRUE(other == std::vector<int>(30, -1));
+    OK(rondoBarrier(comm, nullptr));
+  });
+}
+
+TEST(VectorOverlap, PartsBetweenThoseOfTheOtherBufferAndEmptyOnesAreApart) {
+  with_ranks(2, [](ncclComm_t comm, int rank) {
+    const Sizes counts = {3, 3}, even = {0, 6}, odd = {3, 9}, none = {0, 0};
+    std::vector<int> data(12, -1);
+    for (std::size_t peer = 0; peer < 2; ++peer)
+      for (std::size_t i = 0; i < 3; ++i)
+        data[even[peer] + i] = value(rank, static_cast<int>(peer), i);
+    OK(rondoAllToAllv(data.data(), counts.data(), even.data(), data.data(), counts.data(),
+                      odd.data(), ncclInt32, comm, nullptr));
+    for (std::size_t peer = 0; peer < 2; ++peer)
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(data[even[peer] + i], value(rank, static_cast<int>(peer), i));
+        EXPECT_EQ(data[odd[peer] + i], value(static_cast<int>(peer), rank, i));
+      }
+    OK(rondoAllToAllv(data.data(), none.data(), even.data(), data.data(), none.data(), even.data(),
+                      ncclInt32, comm, nullptr));
+  });
+}
+
+TEST_P(VectorCollectivesOf, OwnPartsMayBeAtTheSamePlaceInBothBuffers) {
+  const int n = GetParam();
+  const auto ranks = static_cast<std::size_t>(n);
+  Sizes counts, places(ranks, 0);
+  for (std::size_t r = 0; r < ranks; ++r) counts.push_back(1000 * r + 5);
+  for (std::size_t r = 1; r < ranks; ++r) places[r] = places[r - 1] + counts[r - 1];
+  const std::size_t total = places.back() + counts.back();
+  with_ranks(n, [&](ncclComm_t comm, int rank) {
+    const auto me = static_cast<std::size_t>(rank);
+    std::vector<int> gathered(total, -1), expected(total);
+    for (std::size_t r = 0; r < ranks; ++r)
+      for (std::size_t i = 0; i < counts[r]; ++i)
+        expected[places[r] + i] = value(static_cast<int>(r), 0, i);
+    for (std::size_t i = 0; i < counts[me]; ++i) gathered[places[me] + i] = value(rank, 0, i);
+    std::vector<int> at_root = gathered;
+    OK(rondoAllGatherv(gathered.data() + places[me], counts[me], gathered.data(), counts.data(),
+                       places.data(), ncclInt32, comm, nullptr));
+    EXPECT_TRUE(gathered == expected) << "AllGatherv, rank " << rank;
+    OK(rondoGatherv(at_root.data() + places[me], counts[me], at_root.data(), counts.data(),
+                    places.data(), ncclInt32, 0, comm, nullptr));
+    EXPECT_TRUE(rank != 0 || at_root == expected) << "Gatherv";
+    std::vector<int> part = rank == 0 ? expected : std::vector<int>(total, -1);
+    OK(rondoScatterv(part.data(), counts.data(), places.data(), part.data() + places[me],
+                     counts[me], ncclInt32, 0, comm, nullptr));
+    for (std::size_t i = 0; i < counts[me]; ++i)
+      ASSERT_EQ(part[places[me] + i], value(rank, 0, i)) << "Scatterv";
+    OK(rondoReduceScatterv(expected.data(), expected.data() + places[me], counts.data(), ncclInt32,
+                           ncclSum, comm, nullptr));
+    for (std::size_t i = 0; i < counts[me]; ++i)
+      ASSERT_EQ(expected[places[me] + i], n * value(rank, 0, i)) << "ReduceScatterv";
+  });
+}
+
 }  // namespace

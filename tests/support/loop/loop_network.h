@@ -21,6 +21,7 @@ class LoopNetwork final : public net::Network {
   Result<std::unique_ptr<net::Link>> connect(const net::LinkName& name,
                                              std::span<const std::byte> address) override;
   std::unique_ptr<net::Link> accept() override;
+  Status accepting() const override { return channels_->standing(); }
   // An owner sees writes to device memory only after a flush. The host must be able to access the
   // address of device memory. It cannot for an emulated GPU, whose memory is passed as a file.
   bool takes(net::Memory::Kind) const override { return true; }

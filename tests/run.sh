@@ -173,40 +173,40 @@ stage_alone() {
 run_pytest() { python3 tests/run_pytest.py "$1/bin/python" $flaky "${@:2}"; }
 
 # PyTorch programs on the installed wheel, with any build of torch from 2.12 on. Without RONDO_TORCH
-# a few of them also run on the newest release, with the same wheel of Rondo.
-newest_torch=2.15.0
+# a few of them also run on another release, by the number of commits, with the same wheel of Rondo.
 stage_torch() {
   . tests/torch/libraries.sh
   .ci/install.sh --torch
-  local venv=build/torch-venv${RONDO_TORCH:+-$RONDO_TORCH} newest=build/torch-venv-$newest_torch
-  local fetching=
+  local venv=build/torch-venv${RONDO_TORCH:+-$RONDO_TORCH} fetching= commits other other_venv
+  commits=$(git rev-list --count HEAD)
+  other=${TORCH_IN_TURN[$((commits % ${#TORCH_IN_TURN[@]}))]} other_venv=build/torch-venv-$other
   if [ -n "${RONDO_TORCH:-}" ]; then
     named_torch "$venv" "$RONDO_TORCH"
   else
-    named_torch $newest $newest_torch >build/newest_torch.log 2>&1 &
+    named_torch $other_venv $other >build/other_torch.log 2>&1 &
     fetching=$!
     [ -x $venv/bin/pip ] || python3 -m venv $venv
     $venv/bin/pip install -q torch==2.13.0 numpy pytest
   fi
-  $venv/bin/pip install -q ruff==0.17.6
-  local sources="api/torch api/cu13 tests/torch tests/trust tests/soak tests/gpu"
-  sources+=" bench/torch_compare.py bench/torch_layers.py bench/beside"
-  $venv/bin/ruff format -q --check --line-length 100 $sources
-  $venv/bin/ruff check -q --line-length 100 --select E,F,I $sources
+  check_python $venv
   build release hello_allreduce  # so that the wheel has little left to compile
   .ci/wheel.sh
-  $venv/bin/pip install -q --force-reinstall --no-deps build/wheels/rondo-*.whl
+  install_built_wheel $venv
   run_pytest $venv --durations=5 tests/torch "$@"
   # A C program whose ranks torchrun starts itself, with torchrun's store on the port that they get.
   $venv/bin/torchrun --no-python --nproc-per-node 3 --master-port $((15000 + $$ % 15000)) \
     build/release/bin/hello_allreduce
   if [ -n "$fetching" ]; then
-    wait $fetching || { cat build/newest_torch.log; exit 1; }
-    $newest/bin/pip install -q --force-reinstall --no-deps build/wheels/rondo-*.whl
-    run_pytest $newest tests/torch/test_hooks.py \
+    echo "commit number $commits: torch $other"
+    wait $fetching || { cat build/other_torch.log; exit 1; }
+    install_built_wheel $other_venv
+    run_pytest $other_venv tests/torch/test_hooks.py \
       tests/torch/test_first_steps.py::test_sum_broadcast_barrier tests/torch/test_cuda_wheels.py
   fi
 }
+
+# All of tests/torch on every release: 540 MB of download and 1.4 GB in build for each.
+stage_torch_versions() { . tests/torch/libraries.sh && on_every_release; }
 
 # torch's own tests of torch.distributed under the name gloo, in the environment of the stage torch.
 # ONLY=barrier runs those whose names contain it.
@@ -299,8 +299,9 @@ stage_planted() { python3 tests/planted/run.py; }
 stage_faults() { build dev fault_sweep && build/dev/bin/fault_sweep; }
 stage_torch_imports() { python3 tests/torch/cuda_wheels/check.py --refresh; }
 stage_torch_preload() {
+  . tests/torch/libraries.sh
   build release nccl_shared
-  python3 tests/torch/cuda_wheels/check.py --import "${RONDO_TORCH:-$newest_torch}" \
+  python3 tests/torch/cuda_wheels/check.py --import "${RONDO_TORCH:-${TORCH_VERSIONS[-1]}}" \
     build/release/lib/libnccl.so.2
 }
 

@@ -1,9 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # For stages of tests/run.sh, which reads this file: PyPI's torch, and libraries on Rondo's wheel.
 
+# Every release that the pages name; then the newest of each minor version beside 2.13.
+TORCH_VERSIONS=(2.12.0 2.12.1 2.13.0 2.14.0 2.14.1 2.15.0)
+TORCH_IN_TURN=(2.12.1 2.14.1 2.15.0)
+
 # VENV: the wheel of this tree, in an environment that has torch.
 install_wheel() {
   .ci/wheel.sh
+  install_built_wheel "$1"
+}
+
+# VENV: the wheel that is in build/wheels.
+install_built_wheel() {
   "$1/bin/pip" install -q --force-reinstall --no-deps build/wheels/rondo-*.whl
 }
 
@@ -14,6 +23,29 @@ named_torch() {
   PIP_CONSTRAINT=/dev/null "$1/bin/pip" install -q --no-deps --no-compile "torch==$2"
   "$1/bin/pip" install -q filelock typing-extensions sympy networkx jinja2 fsspec numpy pytest
   python3 tests/torch/cuda_wheels/without_cuda.py "$1"/lib/python*/site-packages
+}
+
+# All of tests/torch on each release.
+on_every_release() {
+  local version venv
+  .ci/install.sh --torch
+  .ci/wheel.sh
+  for version in "${TORCH_VERSIONS[@]}"; do
+    venv=build/torch-venv-$version
+    echo "torch $version"
+    named_torch $venv "$version"
+    install_built_wheel $venv
+    run_pytest $venv tests/torch
+  done
+}
+
+# VENV: the form of the Python that runs with torch.
+check_python() {
+  local sources="api/torch api/cu13 tests/torch tests/trust tests/soak tests/gpu"
+  sources+=" bench/torch_compare.py bench/torch_layers.py bench/beside"
+  "$1/bin/pip" install -q ruff==0.17.6
+  "$1/bin/ruff" format -q --check --line-length 100 $sources
+  "$1/bin/ruff" check -q --line-length 100 --select E,F,I $sources
 }
 
 with_hugging_face() {

@@ -2,9 +2,12 @@
 """Calls that only move data: broadcast, gather, all_gather, scatter, all_to_all, objects,
 coalescing."""
 
+import math
+
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
 from ranks import ranks
 
 DTYPES = [
@@ -51,6 +54,28 @@ def test_every_type_as_bytes(rank, size):
             dist.all_to_all_single(swapped, sent)
             for r in range(size):
                 same(swapped[r * n : (r + 1) * n], of_rank(r * size + rank, n, dtype))
+
+
+@ranks(3)
+def test_every_type_in_an_all_to_all_of_uneven_parts(rank, size):
+    """Rank s sends r + 2 s + 1 rows to rank r, so counts sent and received differ."""
+    given = [rank_to + 2 * rank + 1 for rank_to in range(size)]
+    taken = [rank + 2 * rank_from + 1 for rank_from in range(size)]
+    for dtype in DTYPES:
+        for shape in ((), (3,)):
+            width = math.prod(shape)
+            sent = torch.cat(
+                [of_rank(rank * size + r, width * n, dtype) for r, n in enumerate(given)]
+            )
+            wanted = torch.cat(
+                [of_rank(r * size + rank, width * n, dtype) for r, n in enumerate(taken)]
+            )
+            sent, wanted = sent.view(-1, *shape), wanted.view(-1, *shape)
+            got = torch.zeros(sum(taken), *shape, dtype=dtype)
+            dist.all_to_all_single(got, sent, taken, given)
+            same(got, wanted)
+            got = functional.all_to_all_single(sent, taken, given, dist.group.WORLD)
+            same(functional.wait_tensor(got), wanted)
 
 
 @ranks(2)

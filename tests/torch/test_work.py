@@ -3,11 +3,12 @@
 
 import gc
 import time
+from datetime import timedelta
 
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import impatient_group, ranks, report, stay_until
+from ranks import impatient_group, ranks, report, run, stay_until, with_enough_time
 
 
 def summed(number, **options):
@@ -85,3 +86,19 @@ def test_errors_are_raised_by_wait_and_by_the_future(rank, size):
     assert work.is_completed() and not work.is_success()
     assert isinstance(work.exception(), dist.DistBackendError)
     report("raised")
+
+
+def test_the_timeout_of_a_barrier_ends_with_it():
+    def attempt(seconds):  # for the barrier
+        def body(rank, size):
+            dist.barrier()
+            dist.barrier(timeout=timedelta(seconds=seconds))
+            if rank == 1:
+                time.sleep(2.5 * seconds)
+            total = torch.ones(1)
+            dist.all_reduce(total)
+            assert total.item() == 2
+
+        assert run(body, 2) == [0, 0]
+
+    with_enough_time(2, attempt)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C during a call: KeyboardInterrupt within half a second.
 
-Python runs handlers of signals between two instructions of the main thread: not before a call of the
-library returns. Here a thread learns of SIGINT from Python's wakeup descriptor. If the main thread
-then stays in a call of a group, the group is aborted: the call ends on all of its ranks, and Python
-raises KeyboardInterrupt in this one.
+Python runs handlers of signals between two instructions of the main thread, so not before a call of
+the library returns. Here a thread learns of SIGINT from Python's wakeup descriptor. If the main
+thread then stays in a call of a group, the group is aborted: the call ends on all of its ranks, and
+Python raises KeyboardInterrupt in this one.
 
 Where SIGINT has another handler than Python's, which may not raise, or the program has a wakeup
 descriptor of its own, nothing is aborted. Cost: a thread and two descriptors; nothing per call.

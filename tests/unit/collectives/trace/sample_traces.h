@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of a job of three ranks for tests: call 2 has a late rank, call 3 hangs.
+// Traces of a job of three ranks for tests: call 2 has a late rank, call 3 hangs. A message follows
+// each call but is not traced, so the records' numbers are not those of the calls.
 #pragma once
 
 #include <vector>
@@ -11,7 +12,8 @@ namespace rondo::test {
 inline trace::TracedCall traced_call(std::uint64_t sequence, std::int64_t entered_ns,
                                      std::int64_t ended_ns) {
   trace::TracedCall call;
-  call.number = call.sequence = sequence;
+  call.number = 2 * sequence - 1;
+  call.sequence = sequence;
   call.call = {1024, Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 0, -1};
   call.entered_ns = entered_ns;
   call.ended_ns = ended_ns;

@@ -8,6 +8,7 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
+#include "api/making.h"
 #include "api/nccl_device.h"
 #include "api/rondo.h"
 #include "base/printable.h"
@@ -139,7 +140,7 @@ RONDO_CATCH
 
 RONDO_API_FUNCTION(const char*, GetLastError, ncclComm_t comm) {
   RONDO_ENTER(GetLastError);
-  if (comm != nullptr) {
+  if (comm != nullptr && !last_is_failed_child(comm)) {
     auto found = comms().pin(comm);
     if (found.state == HandleState::kAlive)
       if (auto error = error_of(*found.pin)) return keep_for_caller(error->text);

@@ -8,6 +8,7 @@
 
 #include "api/errors.h"
 #include "api/export.h"
+#include "api/making.h"
 #include "api/simulate.h"
 #include "base/gpu.h"
 #include "base/thread.h"
@@ -62,7 +63,9 @@ class ClosedGroup {
 // A set-up with its turn in the parent's queue. The issuing thread takes the turn.
 struct Issued {
   explicit Issued(SetUp from) : work(std::move(from)) {
-    if (work.parent.get() != nullptr) turn = Turn(work.parent->order);
+    if (work.parent.get() == nullptr) return;
+    turn = Turn(work.parent->order);
+    parent = work.parent->handle;
   }
   Status run() {
     turn.wait();
@@ -74,6 +77,7 @@ struct Issued {
 
   SetUp work;
   Turn turn;
+  ncclComm_t parent = nullptr;
 };
 
 ncclResult_t run_detached(std::vector<Issued> all) {
@@ -144,8 +148,12 @@ ncclResult_t run_attached(std::vector<Issued> all) {
     results[0] = all[0].run();
     others.join();
   }
-  for (const Status& result : results)
-    if (!result.ok()) return report(result.error());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (results[i].ok()) continue;
+    const ncclResult_t reported = report(results[i].error());
+    if (all[i].parent != nullptr) note_failed_child(all[i].parent);
+    return reported;
+  }
   return ncclSuccess;
 }
 

@@ -261,7 +261,8 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result); /* never NULL, static */
 /* Message of the last error: that of comm if comm has failed, else the calling thread's, else the
- * process's; comm may be NULL. Valid until the thread calls this function again. */
+ * process's; comm may be NULL. If the thread's last error is that it could not split, shrink or
+ * grow comm: that one. Valid until the thread calls this function again. */
 const char* ncclGetLastError(ncclComm_t comm);
 __attribute__((deprecated("logging reads its variables by itself"))) void ncclResetDebugInit(void);
 

@@ -21,5 +21,9 @@ namespace rondo {
 Result<CreateRequest> child_request(const CommunicatorState& parent,
                                     const std::vector<int>& members, std::string_view kind,
                                     std::uint64_t number = 0);
+// The same for survivors (collectives/communicator/shrink.h), ascending. All lists that begin with
+// the same rank have the same secret.
+Result<CreateRequest> survivors_request(const CommunicatorState& parent,
+                                        const std::vector<int>& survivors);
 
 }  // namespace rondo

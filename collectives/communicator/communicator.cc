@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/communicator/communicator.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 
 #include "base/env.h"
+#include "base/log.h"
+#include "base/printable.h"
 #include "collectives/communicator/child_request.h"
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/communicator/create.h"
 #include "collectives/communicator/meet_again.h"
+#include "collectives/communicator/shrink.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/faults/peer_words.h"
 #include "collectives/gpu/rank/entry_points.h"
@@ -27,6 +33,20 @@ namespace rondo {
 namespace {
 
 using Blob = std::vector<std::byte>;
+
+// Once per process, on stderr: stdout belongs to the program.
+void log_banner(const CommunicatorState& state) {
+  const bool wanted = log::wanted(log::Level::kVersion) && !log::wanted(log::Level::kWarn);
+  static std::atomic<bool> reported{false};
+  if (!wanted || state.members.rank != 0 || reported.exchange(true)) return;
+  const int ranks = state.members.size, hosts = state.facts.hosts;
+  std::string ways = state.on_device ? "GPUs" : hosts < ranks ? "shared memory" : "";
+  if (hosts > 1) ways += (ways.empty() ? "" : " and ") + state.network;
+  std::string line = fmt::format("rondo {}: {} on {}", RONDO_VERSION, counted(ranks, "rank"),
+                                 counted(hosts, "host"));
+  line += (ways.empty() ? "" : ", ") + ways + '\n';
+  [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
+}
 
 // For metrics.
 void show_device_memory(const CommunicatorState& state) {
@@ -52,6 +72,7 @@ Result<std::shared_ptr<Communicator>> make_child(const CommunicatorState& parent
 
 Result<std::shared_ptr<Communicator>> Communicator::create(const CreateRequest& request) {
   RONDO_TRY(auto state, make_state(request));
+  log_banner(*state);
   return std::shared_ptr<Communicator>(new Communicator(std::move(state)));
 }
 
@@ -188,7 +209,12 @@ std::vector<int> Communicator::ended_ranks() {
   if (fault && fault->status == StatusCode::kRemoteError && fault->culprit >= 0 &&
       members.local_of(fault->culprit) < 0)
     found.push_back(fault->culprit);
+  {
+    std::lock_guard lock(state_->ended_mutex);
+    found.insert(found.end(), state_->ended_elsewhere.begin(), state_->ended_elsewhere.end());
+  }
   std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
@@ -282,10 +308,7 @@ Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> 
   if (std::find(members.begin(), members.end(), rank()) == members.end())
     return fail(StatusCode::kInvalidArgument,
                 "rank {} is among the excluded ranks: only survivors call shrink", rank());
-  // Survivors may have tried different lists before this one, so shrinks are counted per list of
-  // members.
-  const std::uint64_t number = ++state_->shrinks[members];
-  return make_child(*state_, members, "shrink", number, options, std::move(aborted));
+  return shrink_to(*state_, members, options, std::move(aborted));
 }
 
 // ---- windows ----

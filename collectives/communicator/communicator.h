@@ -41,8 +41,9 @@ struct CreateRequest {
   std::vector<bootstrap::UniqueId> more_ids;   // ncclCommInitRankScalable
   std::shared_ptr<bootstrap::Listener> serve;  // set on a child's leader: it serves `id`
   CommOptions options;
-  std::function<bool()> aborted;                 // polled while joining; may be empty
-  std::shared_ptr<const topology::Graph> graph;  // this host's, for a child; null: read it
+  std::function<bool()> aborted;                    // polled while joining; may be empty
+  std::shared_ptr<const topology::Graph> graph;     // this host's, for a child; null: read it
+  std::optional<bootstrap::Survivors> survivors{};  // of a shrink
 };
 
 namespace profiler {
@@ -86,7 +87,8 @@ class Communicator {
   std::optional<Fault> fault();
 
   // Ranks that are known to have ended, ascending. On this host, it asks the kernel now. Of other
-  // hosts, only a rank that the fault names as gone. Never waits.
+  // hosts, only a rank that the fault names as gone, and those that a shrink has missed. Never
+  // waits.
   std::vector<int> ended_ranks();
 
   // Ends a call that blocks another thread, reports "rank N aborted" to the peers, and waits until
@@ -105,7 +107,9 @@ class Communicator {
   // but gets no child (nullptr).
   Result<std::shared_ptr<Communicator>> split(int color, int key, const CommOptions& options,
                                               std::function<bool()> aborted);
-  // Called only by the survivors, with the same excluded ranks. Works after a fault.
+  // Called only by the survivors, with the same excluded ranks. Works after a fault. Survivors meet
+  // whatever their numbers of tries: a try ends for all who came, with the same error, at the first
+  // one's init timeout, or as soon as a survivor has ended or has named other ranks.
   Result<std::shared_ptr<Communicator>> shrink(std::span<const int> excluded,
                                                const CommOptions& options,
                                                std::function<bool()> aborted);

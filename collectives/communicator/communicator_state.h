@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "collectives/communicator/communicator.h"
@@ -18,13 +19,13 @@ namespace rondo {
 class CommunicatorState : public RankState {
  public:
   std::shared_ptr<bootstrap::Listener> listener;
-  // Numbers of children so far; a child's secret depends on its kind and number. After a fault,
-  // ranks may have counted different numbers of splits, so shrinks are counted per list of
-  // survivors.
+  // Number of children so far; the secret of a split depends on it. Shrinks are not counted: after
+  // a fault, ranks may have tried different numbers of times (collectives/communicator/shrink.h).
   std::uint64_t splits = 0;
-  std::map<std::vector<int>, std::uint64_t> shrinks;
-  std::uint64_t meetings = 0;  // number of meet_again() calls so far
-  std::uint64_t enqueues = 0;  // number of groups of calls on GPUs so far
+  std::mutex ended_mutex;
+  std::set<int> ended_elsewhere;  // ranks of other hosts that a shrink found to have ended
+  std::uint64_t meetings = 0;     // number of meet_again() calls so far
+  std::uint64_t enqueues = 0;     // number of groups of calls on GPUs so far
   trace::BlackBox black_box{*this};
   std::unique_ptr<profiler::CallEvents> call_events;  // null: no profiler plugin
   std::unique_ptr<StatusSeat> status;  // last: status queries read the rank until it is destroyed

@@ -34,20 +34,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Blob = std::vector<std::byte>;
 
-// Once per process, on stderr: stdout belongs to the program.
-void log_banner(const CommunicatorState& state, bool on_gpus) {
-  const bool wanted = log::wanted(log::Level::kVersion) && !log::wanted(log::Level::kWarn);
-  static std::atomic<bool> reported{false};
-  if (!wanted || state.members.rank != 0 || reported.exchange(true)) return;
-  const int ranks = state.members.size, hosts = state.facts.hosts;
-  std::string ways = on_gpus ? "GPUs" : hosts < ranks ? "shared memory" : "";
-  if (hosts > 1) ways += (ways.empty() ? "" : " and ") + state.network;
-  std::string line = fmt::format("rondo {}: {} on {}", RONDO_VERSION, counted(ranks, "rank"),
-                                 counted(hosts, "host"));
-  line += (ways.empty() ? "" : ", ") + ways + '\n';
-  [[maybe_unused]] const auto written = ::write(2, line.data(), line.size());
-}
-
 class Creation {
  public:
   explicit Creation(const CreateRequest& request)
@@ -69,15 +55,24 @@ class Creation {
     // A rank that fails now reports it to all others, so that no rank waits until its deadline.
     const Status created =
         guarded("joining the other ranks", [this] { return steps_after_join(); });
-    if (!created.ok())
-      return refused_by_all_ ? created.error() : session_->give_up(created.error());
+    if (!created.ok()) return give_up(created.error());
     RONDO_INFO(kInit, "rank {} of {}: {} on this host, {}, ready", request_.rank, request_.size,
                counted(state_->host.size, "rank"), counted(state_->facts.hosts, "host"));
-    log_banner(*state_, request_.options.device >= 0);
     return std::move(state_);
   }
 
  private:
+  // Of a shrink, ranks that had the last message before this one gave up get a fault of the child.
+  Error give_up(const Error& error) {
+    if (refused_by_all_) return error;
+    Error mine = session_->give_up(error);
+    if (request_.survivors && !state_->host.peers.empty())
+      state_->faults.raise(
+          Fault::found_by(request_.rank, mine.code, request_.rank,
+                          fmt::format("rank {} could not set up: {}", request_.rank, mine.text)));
+    return mine;
+  }
+
   Status steps_after_join() {
     RONDO_CHECK_OK(introduce());
     RONDO_CHECK_OK(meet());
@@ -104,6 +99,7 @@ class Creation {
                                         request_.graph != nullptr}));
     if (tuner != nullptr) RONDO_CHECK_OK(tune(*tuner));
     RONDO_CHECK_OK(show_status());
+    if (request_.survivors) RONDO_CHECK_OK(session_->all_gather({}));  // all have succeeded
     start_profiler();  // last: a plugin that cannot be used fails nothing
     return ok_status();
   }
@@ -162,11 +158,11 @@ class Creation {
     };
     join.timeout = deadline_ - Clock::now();
     join.aborted = request_.aborted;
-    if (request_.serve) {
-      RONDO_TRY(session_, bootstrap::Session::serve_and_join(*request_.serve, join));
-    } else {
-      RONDO_TRY(session_, bootstrap::Session::join(join));
-    }
+    join.survivors = request_.survivors;
+    using bootstrap::Session;
+    RONDO_TRY(session_, request_.serve ? Session::serve_and_join(*request_.serve, join)
+                                       : Session::join(join));
+    if (request_.survivors) request_.survivors->on_joined();
     return ok_status();
   }
 

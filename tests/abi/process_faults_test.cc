@@ -77,6 +77,33 @@ TEST(ProcessShrink, LeavesOutARankThatIsWell) {
   ranks.check_expectations();
 }
 
+// After the fault, the newest failure is that of the shrink; then the next call's.
+TEST(ProcessShrink, ThatFailedIsTheLastErrorOfItsParent) {
+  RankProcesses ranks(3, {}, [](NcclRank& seat) {
+    ApiRank me(seat);
+    me.expect_works(me.comm, 3);
+    if (seat.rank == 2) return seat.report(as_done(ncclCommDestroy(me.comm)));
+    const auto last = [&] { return std::string(ncclGetLastError(me.comm)); };
+    const auto is_fault = [&] { return last().find("before it finished") != std::string::npos; };
+    seat.expect(me.sum(me.comm) == ncclRemoteError && is_fault(), "the fault: " + last());
+    ncclComm_t child = nullptr;
+    int* const nobody = nullptr;
+    const auto shrunk = ncclCommShrink(me.comm, nobody, 0, &child, nullptr, NCCL_SHRINK_DEFAULT);
+    seat.expect(shrunk == ncclRemoteError, "rank 2 is there");
+    seat.expect(last().find("leave it out, too") != std::string::npos, "the shrink: " + last());
+    seat.expect(me.sum(me.comm) == ncclRemoteError && is_fault(), "the next call: " + last());
+    int gone = 2;
+    const auto again = [&] {
+      return ncclCommShrink(me.comm, &gone, 1, &child, nullptr, NCCL_SHRINK_ABORT) == ncclSuccess;
+    };
+    seat.expect(wait_until(again), "without rank 2: " + last());
+    me.expect_works(child, 2);
+    seat.report(as_done(ncclCommDestroy(child)));
+  });
+  ASSERT_TRUE(ranks.wait_exits());
+  ranks.check_expectations();
+}
+
 // A call on a stream hangs; NCCL_SHRINK_ABORT ends it.
 TEST(ProcessShrink, EndsCallsThatHang) {
   RankProcesses ranks(3, {}, [](NcclRank& seat) {

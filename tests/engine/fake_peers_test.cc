@@ -2,8 +2,11 @@
 // How one rank writes its peers' words, and how long it waits for them.
 #include "tests/support/fake_peers.h"
 
+#include <cstring>
+
 #include "base/seconds.h"
 #include "tests/support/one_sided.h"
+#include "tests/support/rank_seat.h"
 #include "tests/support/supervisor_seam.h"
 
 namespace rondo::test {
@@ -47,6 +50,65 @@ TEST_F(Deadlines, DoNotCountTheTimeInWhichTheWaiterStood) {
   SupervisorSeam::age(state_.supervisor, 600 * kSecond);
   EXPECT_FALSE(state_.supervisor.keep_waiting(site, false));
   EXPECT_EQ(state_.faults.fault()->status, StatusCode::kTimeout);
+}
+
+class Faults : public FakePeers {
+ protected:
+  void publish(int rank, const char* text) {
+    FaultSlot& slot = *port(rank).fault;
+    slot.status = static_cast<std::int32_t>(StatusCode::kRemoteError);
+    slot.rank = rank;
+    std::strcpy(slot.text, text);
+    slot.state = 1;
+    *port(rank).faulted = 1;
+  }
+};
+
+// The lower rank has withdrawn, but its fault is not written yet, and may never be.
+TEST_F(Faults, OfHigherRanksAreSeenBehindAPeerThatHasPublishedNone) {
+  *port(1).faulted = 1;
+  EXPECT_FALSE(state_.faults.adopt_from_peers());
+  publish(2, "rank 2 has found a fault");
+  ASSERT_TRUE(state_.faults.adopt_from_peers());
+  EXPECT_EQ(state_.faults.fault()->text, "rank 2 has found a fault");
+}
+
+// In a gather to rank 0, rank 1 has given its part and left; rank 2 has not come yet.
+class Partings : public FakePeers {
+ protected:
+  Partings() {
+    auto group = std::make_shared<shm::HostGroup>();
+    for (int r = 0; r < kRanks; ++r) {
+      group->processes.push_back({{static_cast<std::uint64_t>(r)}, nullptr});
+      group->process_of_member.push_back(r);
+    }
+    state_.members.group = std::move(group);
+    state_.supervisor.watch_processes();
+    state_.call.record = {5000, Collective::kGather, DataType::kInt32, RedOp::kSum, 0, 0};
+    progress(1).state = kLeft;
+  }
+  // Checks of a wait for rank 2, at least 10 ms apart, which count. A fault needs two.
+  bool goes_on_waiting() {
+    const WaitSite site{2, 0, 2};
+    if (!state_.supervisor.keep_waiting(site, true)) return false;
+    for (int check = 0; check < 4; ++check) {
+      nap(0.02);
+      if (!state_.supervisor.keep_waiting(site, false)) return false;
+    }
+    return true;
+  }
+};
+
+TEST_F(Partings, OfARankThatFinishedItsPartAreNoFaultWhileAnotherIsLate) {
+  progress(1).finished = state_.host.sequence;
+  EXPECT_TRUE(goes_on_waiting());
+  EXPECT_FALSE(state_.faults.fault().has_value()) << state_.faults.fault()->text;
+}
+
+TEST_F(Partings, OfARankThatLeftItsPartUndoneAreItsFault) {
+  EXPECT_FALSE(goes_on_waiting());
+  ASSERT_TRUE(state_.faults.fault().has_value());
+  EXPECT_EQ(state_.faults.fault()->culprit, 1);
 }
 
 class Withdrawals : public FakePeers {

@@ -2,8 +2,10 @@
 #include "transport/bootstrap/messages.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/printable.h"
+#include "transport/auth/hmac.h"
 
 namespace rondo::bootstrap {
 namespace {
@@ -47,12 +49,21 @@ std::optional<T> if_finished(const ByteReader& in, T value) {
 
 }  // namespace
 
+std::uint64_t digest_of(std::span<const int> members) {
+  const auth::Digest whole = auth::sha256({std::as_bytes(members)});
+  std::uint64_t digest = 0;
+  std::memcpy(&digest, whole.data(), sizeof(digest));
+  return digest | 1;
+}
+
 Bytes Join::encode() const {
   ByteWriter out;
   out.put<std::int32_t>(rank);
   out.put<std::int32_t>(size);
   out.put<std::uint64_t>(timeout_ns);
   write(out, place);
+  out.put<std::uint64_t>(members);
+  out.put_string(std::string_view(claim).substr(0, kMaxClaim));
   return out.take();
 }
 
@@ -63,6 +74,9 @@ std::optional<Join> Join::decode(ByteSpan payload) {
   join.size = in.get<std::int32_t>();
   join.timeout_ns = in.get<std::uint64_t>();
   join.place = read_place(in);
+  join.members = in.get<std::uint64_t>();
+  join.claim = printable(in.get_string());
+  if (join.claim.size() > kMaxClaim) in.refuse();
   return if_finished(in, join);
 }
 
@@ -100,6 +114,17 @@ std::optional<Roll> Roll::decode(ByteSpan payload, int size) {
     roll.absent.push_back(rank);
   }
   return if_finished(in, std::move(roll));
+}
+
+Bytes Ended::encode() const {
+  ByteWriter out;
+  out.put<std::int32_t>(member);
+  return out.take();
+}
+
+std::optional<Ended> Ended::decode(ByteSpan payload) {
+  ByteReader in(payload);
+  return if_finished(in, Ended{in.get<std::int32_t>()});
 }
 
 Bytes encode_error(const Error& error) {

@@ -3,13 +3,14 @@
 // bound and returns nullopt for bytes that the encoder would not write.
 //
 //   in the handshake's Answer: Join (rank, size, listening address)
-//   then, as frames: Roll, Table, Connected, Error (at the rendezvous); Gather, Result, Error (in
-//   the tree)
+//   then, as frames: Roll, Table, Connected, Ended, Error (at the rendezvous); Gather, Result,
+//   Error (in the tree)
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,12 @@ enum Message : std::uint16_t {
   kGather = 7,
   kResult = 8,
   kRoll = 9,
+  kEnded = 10,
 };
 
 inline constexpr std::size_t kMaxErrorText = 4096;
 inline constexpr int kMaxRanks = 1 << 20;
+inline constexpr std::size_t kMaxClaim = 200;  // bytes; a handshake carries at most 512
 
 // The address at which a rank waits for its children in the tree.
 struct Endpoint {
@@ -37,11 +40,17 @@ struct Endpoint {
   std::vector<net::SocketAddress> addresses;
 };
 
+// Of survivors' numbers in their parent; never 0.
+std::uint64_t digest_of(std::span<const int> members);
+
 struct Join {
   std::int32_t rank = 0;
   std::int32_t size = 0;
   std::uint64_t timeout_ns = 0;  // remaining wait time of this rank
   Endpoint place;
+  // Of survivors (session.h); else empty.
+  std::uint64_t members = 0;  // digest_of()
+  std::string claim;
   Bytes encode() const;
   static std::optional<Join> decode(ByteSpan payload);
 };
@@ -60,6 +69,13 @@ struct Roll {
   Bytes encode() const;
   // All ranks in the result are in 0..size-1.
   static std::optional<Roll> decode(ByteSpan payload, int size);
+};
+
+// Before the Error of a meeting of survivors: one of them, by its number in the parent, has ended.
+struct Ended {
+  std::int32_t member = 0;
+  Bytes encode() const;
+  static std::optional<Ended> decode(ByteSpan payload);
 };
 
 Bytes encode_error(const Error& error);

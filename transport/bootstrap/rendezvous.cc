@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::size_t kMaxNamed = 16;
 constexpr std::chrono::milliseconds kRollAfter{200};  // ranks that start together join in less
+// A rank learns of an end between hosts within one second.
+constexpr std::chrono::seconds kGraceOfLists{2};
 constexpr auto kLongestTimeout = std::chrono::hours(24 * 365);
 
 }  // namespace
@@ -54,12 +56,57 @@ std::optional<Error> Rendezvous::objection(const Arrival& arrival) const {
     if (const Guest* same = members_[static_cast<std::size_t>(join.rank)])
       return fail(StatusCode::kInvalidUsage,
                   "rank {} joined twice (from {} and from {}): every rank number may be used once",
-                  join.rank, same->arrival.from.text(), arrival.from.text());
+                  name_of(join.rank), same->arrival.from.text(), arrival.from.text());
   }
   return std::nullopt;
 }
 
+bool Rendezvous::has_other_list(const Join& join) const {
+  return !names_.empty() && join.members != digest_of(names_);
+}
+
+void Rendezvous::drop_early_leavers() {
+  std::erase_if(early_, [](Arrival& arrival) {
+    const auto frame = arrival.link.receive();
+    return !frame.ok() || frame->has_value();  // an error, because it gave up
+  });
+  if (early_.empty()) early_until_ = net::Clock::time_point::max();
+}
+
+std::vector<Arrival> Rendezvous::follow() {
+  followed_ = true;
+  drop_early_leavers();
+  early_until_ = net::Clock::time_point::max();
+  return std::exchange(early_, {});
+}
+
+void Rendezvous::refuse_other_lists() {
+  early_until_ = net::Clock::now() + kGraceOfLists;
+  drop_early_leavers();
+  if (early_.empty() || error_) return;
+  const auto here = std::find_if(members_.begin(), members_.end(),
+                                 [](const Guest* guest) { return guest != nullptr; });
+  const std::string ours = here != members_.end()
+                               ? (*here)->arrival.join.claim
+                               : fmt::format("rank {} leaves out others", names_[0]);
+  const Error error = fail(StatusCode::kInvalidUsage,
+                           "{}, but {}: all survivors must name the same ranks "
+                           "(rondoCommGetEnded)",
+                           ours, early_[0].join.claim);
+  for (Arrival& arrival : early_) {
+    guests_.push_back(std::make_unique<Guest>());
+    guests_.back()->arrival = std::move(arrival);
+  }
+  early_.clear();
+  early_until_ = net::Clock::time_point::max();
+  fail_all(error);
+}
+
 void Rendezvous::admit(Arrival arrival) {
+  if (has_other_list(arrival.join)) {
+    if (early_.empty()) early_until_ = net::Clock::now() + kGraceOfLists;
+    return early_.push_back(std::move(arrival));
+  }
   const std::chrono::nanoseconds timeout(std::min<std::uint64_t>(
       arrival.join.timeout_ns, std::chrono::nanoseconds(kLongestTimeout).count()));
   if (const auto deadline = net::Clock::now() + timeout; deadline < deadline_) {
@@ -93,9 +140,17 @@ void Rendezvous::note_coming(const Join& join) {
 
 bool Rendezvous::owes_verdict() const {
   if (!error_) return false;
-  const auto is_here = [](const auto& guest) { return !guest->gone; };
-  return std::find(came_.begin(), came_.end(), false) != came_.end() ||
-         std::any_of(guests_.begin(), guests_.end(), is_here);
+  const bool all_came = std::find(came_.begin(), came_.end(), false) == came_.end();
+  return (names_.empty() && !all_came) || !all_gone();
+}
+
+bool Rendezvous::all_gone() const {
+  return std::all_of(guests_.begin(), guests_.end(), [](const auto& one) { return one->gone; });
+}
+
+int Rendezvous::name_of(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  return rank >= 0 && index < names_.size() ? names_[index] : rank;
 }
 
 void Rendezvous::seat_all() {
@@ -127,20 +182,29 @@ void Rendezvous::serve(std::span<const pollfd> ready) {
     if (ready[i].revents != 0) receive_from(*guests_[i]);
   std::erase_if(guests_, [](const auto& guest) { return guest->gone && !guest->member; });
   if (net::Clock::now() >= roll_at_) send_roll();
-  if (net::Clock::now() < deadline_ || finished_) return;
-  if (!error_) {
+  if (net::Clock::now() >= early_until_) refuse_other_lists();
+  if (net::Clock::now() >= deadline_) end();
+  finished_ = finished_ || (full_ && connected_ == joined_) ||
+              (early_.empty() && (over_ || (error_ && (full_ || !names_.empty()) && all_gone())));
+}
+
+void Rendezvous::end() {
+  if (!error_ && !(full_ && connected_ == joined_)) {
     const double seconds = std::chrono::duration<double>(shortest_timeout_).count();
+    std::vector<int> missing = absent();
+    for (int& rank : missing) rank = name_of(rank);
     fail_all(
         fail(StatusCode::kTimeout,
              "{} of {} {} not {} within {:.3g} s; check what they do, and whether they can reach "
              "this host (NCCL_SOCKET_IFNAME chooses the interface, RONDO_INIT_TIMEOUT the time){}",
-             name_ranks(absent()), members_.size(), absent().size() == 1 ? "has" : "have",
+             name_ranks(missing), members_.size(), missing.size() == 1 ? "has" : "have",
              full_ ? "connected to their neighbours" : "joined", seconds,
              doubted_ ? "; a process with this id left when it was challenged: RONDO_SECRET must "
                         "be the same on all ranks, set on all or on none"
                       : ""));
   }
-  finished_ = true;
+  over_ = true;
+  deadline_ = net::Clock::time_point::max();
 }
 
 std::vector<int> Rendezvous::absent() const {
@@ -159,7 +223,7 @@ void Rendezvous::receive_from(Guest& guest) {
   while (!guest.gone) {
     auto frame = link.receive();
     if (frame.ok() && !*frame) break;
-    const int rank = guest.arrival.join.rank;
+    const int rank = name_of(guest.arrival.join.rank);
     if (!frame.ok()) {
       guest.gone = true;
       if (!guest.connected && !error_)
@@ -172,6 +236,8 @@ void Rendezvous::receive_from(Guest& guest) {
     } else if ((*frame)->type == kConnected && full_ && !guest.connected) {
       guest.connected = true;
       ++connected_;
+    } else if ((*frame)->type == kEnded && !names_.empty() && !error_) {
+      ended_ = Ended::decode((*frame)->payload);
     } else if ((*frame)->type == kError && !error_) {
       guest.gone = true;
       const auto error = decode_error((*frame)->payload);
@@ -179,11 +245,6 @@ void Rendezvous::receive_from(Guest& guest) {
     }
   }
   if (guest.gone) link.close();
-  if (full_ && connected_ == joined_) finished_ = true;
-  // All ranks have received the error and left.
-  if (error_ && full_ &&
-      std::all_of(guests_.begin(), guests_.end(), [](const auto& one) { return one->gone; }))
-    finished_ = true;
 }
 
 void Rendezvous::refuse(const Error& error) {
@@ -192,8 +253,11 @@ void Rendezvous::refuse(const Error& error) {
 
 void Rendezvous::fail_all(const Error& error) {
   error_ = error;
-  for (const auto& guest : guests_)
-    if (!guest->gone) (void)guest->arrival.link.send(kError, 0, encode_error(error));
+  for (const auto& guest : guests_) {
+    if (guest->gone) continue;
+    if (ended_) (void)guest->arrival.link.send(kEnded, 0, ended_->encode());
+    (void)guest->arrival.link.send(kError, 0, encode_error(error));
+  }
 }
 
 }  // namespace rondo::bootstrap

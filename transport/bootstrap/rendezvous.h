@@ -7,7 +7,9 @@
 // tree. Once all have reported that they are connected, the rendezvous has finished. An error (a
 // rank that joins twice, is out of range, has another size or build, or leaves; or the deadline) is
 // sent to all ranks, also to those that join later, until the deadline. For a process that ends
-// earlier see owes_verdict().
+// earlier see owes_verdict(). A meeting of survivors (session.h) ends when all who came have the
+// error; those that join later wait for the next one. So do those whose list of survivors differs:
+// it may be newer. If the others do not find that out within two seconds, it is the error.
 #pragma once
 
 #include <algorithm>
@@ -38,11 +40,16 @@ struct Arrival {
 
 class Rendezvous {
  public:
-  explicit Rendezvous(const auth::Key& key) : key_(key) {}
+  // members: of survivors (session.h), whose id serves one meeting after the other; else empty.
+  explicit Rendezvous(const auth::Key& key, std::vector<int> members = {})
+      : key_(key), names_(std::move(members)) {}
 
   const auth::Key& key() const { return key_; }
   // False once all ranks have joined: another rendezvous of the same id can follow (NCCL_COMM_ID).
-  bool open() const { return !full_; }
+  // Survivors who come after a failure wait for the next meeting, too.
+  bool open() const { return !full_ && !followed_ && (names_.empty() || !error_); }
+  // Its rank 0 has begun another meeting. Returns those who came for it.
+  std::vector<Arrival> follow();
   bool empty() const { return joined_ == 0; }
   bool finished() const { return finished_; }
   // It has failed, and some ranks have not joined to receive the error, or have not left after it.
@@ -56,7 +63,9 @@ class Rendezvous {
   void collect(std::vector<pollfd>& entries) const;
   std::size_t entries() const { return guests_.size(); }
   void serve(std::span<const pollfd> ready);
-  net::Clock::time_point next_deadline() const { return std::min(deadline_, roll_at_); }
+  net::Clock::time_point next_deadline() const {
+    return std::min({deadline_, roll_at_, early_until_});
+  }
 
  private:
   struct Guest {
@@ -73,8 +82,20 @@ class Rendezvous {
   void send_roll();
   void fail_all(const Error& error);
   std::vector<int> absent() const;
+  int name_of(int rank) const;  // its number in the parent, if known
+  bool all_gone() const;
+  bool has_other_list(const Join& join) const;
+  void drop_early_leavers();
+  void refuse_other_lists();
+  void end();  // at the deadline
 
   const auth::Key key_;
+  const std::vector<int> names_;  // of survivors
+  bool followed_ = false;
+  bool over_ = false;
+  std::optional<Ended> ended_;
+  std::vector<Arrival> early_;  // whose lists differ
+  net::Clock::time_point early_until_ = net::Clock::time_point::max();
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<Guest*> members_;  // by rank
   std::vector<bool> came_;       // by rank; includes refused ranks

@@ -55,10 +55,10 @@ Result<std::shared_ptr<RendezvousServer>> RendezvousServer::open_at(
   return serve(std::move(listening), true);
 }
 
-Status RendezvousServer::open_rendezvous(const auth::Key& key) {
+Status RendezvousServer::open_rendezvous(const auth::Key& key, std::vector<int> members) {
   std::lock_guard lock(mutex_);
   if (stop_ || closing_) return fail(StatusCode::kInProgress, "the rendezvous server is ending");
-  to_open_.push_back(key);
+  to_open_.push_back({key, std::move(members)});
   if (running_) return ring(), ok_status();
   if (thread_.joinable()) thread_.join();  // it has left its loop
   auto started = Thread::start(
@@ -95,7 +95,14 @@ void RendezvousServer::ring() {
 
 bool RendezvousServer::take_orders() {
   std::lock_guard lock(mutex_);
-  for (const auth::Key& one : to_open_) rendezvous_.push_back(std::make_unique<Rendezvous>(one));
+  for (Order& order : to_open_) {
+    std::vector<Arrival> waiting;
+    for (const auto& earlier : rendezvous_)
+      if (!order.members.empty() && earlier->key().tag == order.key.tag)
+        std::ranges::move(earlier->follow(), std::back_inserter(waiting));
+    rendezvous_.push_back(std::make_unique<Rendezvous>(order.key, std::move(order.members)));
+    for (Arrival& arrival : waiting) rendezvous_.back()->admit(std::move(arrival));
+  }
   new_ones_ = !to_open_.empty();
   to_open_.clear();
   for (const auth::Tag& tag : to_close_)

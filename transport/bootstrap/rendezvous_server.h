@@ -36,7 +36,8 @@ class RendezvousServer {
   const std::vector<net::SocketAddress>& addresses() const { return addresses_; }
   std::uint16_t port() const { return addresses_.front().port(); }
   // kInProgress: this server is closing its address; wait with stop(), then open another server.
-  Status open_rendezvous(const auth::Key& key);
+  // members: of survivors (session.h). Follows an earlier rendezvous of theirs.
+  Status open_rendezvous(const auth::Key& key, std::vector<int> members = {});
   // Closes the rendezvous with this tag if no rank has joined.
   void close_rendezvous(const auth::Tag& tag);
   // Failed rendezvous continue until all ranks have received the error, at most until `telling`.
@@ -55,7 +56,11 @@ class RendezvousServer {
   const bool temporary_;  // made by open_at()
 
   std::mutex mutex_;
-  std::vector<auth::Key> to_open_;
+  struct Order {
+    auth::Key key;
+    std::vector<int> members;
+  };
+  std::vector<Order> to_open_;
   std::vector<auth::Tag> to_close_;
   bool running_ = false;
   bool closing_ = false;  // temporary_: the address is being closed

@@ -28,21 +28,30 @@ class Joining {
         contents_(contents),
         state_(state),
         key_(contents.secret, state.secret.bytes()),
-        deadline_(net::Deadline::of(request.timeout, request.aborted)) {}
+        deadline_(net::Deadline::of(request.timeout, [this] { return is_over(); })) {}
 
   // Reports a failure to all processes that know this rank.
   Status run() {
     auto joined = steps();
     if (joined.ok()) return joined;
+    if (obstacle_) joined = Status(obstacle_->why);
     Error reported = joined.error();
     if (reported.code == StatusCode::kInvalidUsage && request_.aborted && request_.aborted())
       reported = fail(StatusCode::kRemoteError, "rank {} aborted while the ranks were joining",
-                      request_.rank);
+                      state_.name_of(request_.rank));
+    if (server_.valid() && !verdict_ && obstacle_ && obstacle_->ended >= 0)
+      (void)server_.send(kEnded, 0, Ended{obstacle_->ended}.encode());
     if (server_.valid() && !verdict_) (void)server_.send(kError, 0, encode_error(reported));
     return state_.fail_session(joined.error());
   }
 
  private:
+  bool is_over() {
+    if (request_.survivors && request_.survivors->obstacle && !obstacle_)
+      obstacle_ = request_.survivors->obstacle();
+    return obstacle_.has_value() || (request_.aborted && request_.aborted());
+  }
+
   // Where rank 0 serves, all others wait for it first.
   Status steps() {
     const bool needs_rank_zero = contents_.served_by_rank_zero && request_.rank != 0;
@@ -82,12 +91,19 @@ class Joining {
     join.rank = request_.rank;
     join.size = request_.size;
     join.place = place_;
+    if (request_.survivors) {
+      join.members = digest_of(request_.survivors->members);
+      join.claim = request_.survivors->claim;
+    }
     return join;
   }
 
   Status enter_rendezvous() {
     const Endpoint place{contents_.port, state_.rendezvous_at};
-    const std::string what = fmt::format("rank {} of {} was joining the rendezvous at {}",
+    const std::string what =
+        request_.survivors ? fmt::format("rank {} was waiting for rank {} to call shrink, too",
+                                         state_.name_of(request_.rank), state_.name_of(0))
+                           : fmt::format("rank {} of {} was joining the rendezvous at {}",
                                          request_.rank, request_.size, text_of(place));
     const auto grace = contents_.served_by_rank_zero
                            ? std::chrono::duration_cast<std::chrono::milliseconds>(request_.timeout)
@@ -104,9 +120,15 @@ class Joining {
 
   Result<Table> await_table() {
     const std::string what = fmt::format("rank {} of {} was waiting for the others to join",
-                                         request_.rank, request_.size);
+                                         state_.name_of(request_.rank), request_.size);
     auto frame = server_.await(deadline_.later(kVerdictTime), what);
-    while (frame.ok() && frame->type == kRoll) {
+    while (frame.ok() && (frame->type == kRoll || frame->type == kEnded)) {
+      if (frame->type == kEnded) {
+        const auto ended = Ended::decode(frame->payload);
+        if (ended && request_.survivors) request_.survivors->on_ended(ended->member);
+        frame = server_.await(deadline_.later(kVerdictTime), what);
+        continue;
+      }
       auto roll = Roll::decode(frame->payload, request_.size);
       if (!roll) return fail(StatusCode::kRemoteError, "the rendezvous broke the protocol");
       report(roll->joined, std::move(roll->absent));
@@ -114,6 +136,9 @@ class Joining {
     }
     if (!frame.ok()) {
       if (!server_.closed()) return frame.error();
+      if (request_.survivors)
+        return fail(StatusCode::kRemoteError, "rank {} ended while the survivors were meeting",
+                    state_.name_of(0));
       return fail(StatusCode::kRemoteError,
                   "the process that serves the rendezvous at {} ended before all {} ranks had "
                   "joined (rank {} had)",
@@ -178,7 +203,8 @@ class Joining {
     auto arrival = Arrival::from_proven(std::move(proven));
     if (!arrival) return false;
     const long index = arrival->join.rank - state_.tree.first_child();
-    if (index < 0 || index >= state_.tree.children() || arrival->join.size != request_.size)
+    if (index < 0 || index >= state_.tree.children() || arrival->join.size != request_.size ||
+        arrival->join.members != introduction().members)
       return false;
     Neighbour& child = *state_.neighbours[static_cast<std::size_t>(index)];
     if (child.link.valid()) return false;
@@ -196,6 +222,7 @@ class Joining {
   FramedLink server_;
   std::unique_ptr<auth::Acceptor> acceptor_;
   Endpoint place_;
+  std::optional<Survivors::Obstacle> obstacle_;
   bool verdict_ = false;  // the error came from the rendezvous: all ranks have it
 };
 
@@ -271,7 +298,9 @@ Result<std::unique_ptr<Session>> Session::serve_and_join(const Listener& listene
       return fail(StatusCode::kInvalidArgument,
                   "only the process whose listener the id names can serve it");
     RONDO_TRY(const Secret secret, session_secret(Secret(contents.secret)));
-    RONDO_CHECK_OK(server->open_rendezvous(auth::Key(contents.secret, secret.bytes())));
+    RONDO_CHECK_OK(server->open_rendezvous(
+        auth::Key(contents.secret, secret.bytes()),
+        request.survivors ? request.survivors->members : std::vector<int>()));
   }
   return join(request);
 }

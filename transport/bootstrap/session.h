@@ -7,6 +7,8 @@
 // true. Errors name the rank at fault, and every rank gets the error. After an error all later
 // calls return it. Bytes travel as encrypted records (auth/records.h). One thread at a time uses
 // it.
+// Survivors: a meeting that fails ends for all its ranks at once, and the next one at the same id
+// begins when its rank 0 comes again; so ranks meet whatever their number of tries.
 // Cost: two handshakes per rank. all_gather takes 2 ceil(log8 n) hops, and no rank moves more than
 // 9 times the total bytes. No thread except the server's, which ends when all ranks are connected.
 //
@@ -18,7 +20,9 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -36,6 +40,21 @@ struct JoinNews {
   std::vector<int> absent{};  // the first ranks that have not joined, as far as known
 };
 
+// What the survivors of a communicator agree on, who meet at the same id until all of them have
+// come (shrink). Ranks in error texts have the numbers of `members`.
+struct Survivors {
+  struct Obstacle {
+    Error why;
+    int ended = -1;  // a member whose process has ended; -1: another reason
+  };
+  std::vector<int> members;  // by rank of the session: its number in the parent
+  std::string claim;         // "rank 1 leaves out rank 3"; of ranks whose members differ
+  // Polled every 50 ms until all ranks have met: why they cannot. Called by the joining thread.
+  std::function<std::optional<Obstacle>()> obstacle{};
+  std::function<void(int)> on_ended{};  // another rank found that this member has ended
+  std::function<void()> on_joined{};    // from now on, `obstacle` does not count
+};
+
 struct JoinRequest {
   int rank = 0;
   int size = 1;
@@ -44,6 +63,7 @@ struct JoinRequest {
   std::function<bool()> aborted{};                              // polled every 50 ms; may be empty
   std::vector<UniqueId> more_ids{};                             // more roots: accepted, unused
   std::function<void(const JoinNews&)> on_news{};               // in join(); may be empty
+  std::optional<Survivors> survivors{};                         // the id may serve several meetings
 };
 
 class SessionState;  // transport/bootstrap/session_state.h

@@ -21,8 +21,8 @@ Error too_large(std::size_t bytes) {
 Error SessionState::fail_session(const Error& error) { return fail_session(error, error); }
 
 Error SessionState::give_up(const Error& error) {
-  return fail_session(
-      error, fail(StatusCode::kRemoteError, "rank {} could not set up: {}", tree.rank, error.text));
+  return fail_session(error, fail(StatusCode::kRemoteError, "rank {} could not set up: {}",
+                                  name_of(tree.rank), error.text));
 }
 
 Status SessionState::standing() {
@@ -39,8 +39,8 @@ Error SessionState::fail_session(const Error& error, const Error& for_others) {
   fault_ = error;
   Error reported = for_others;
   if (error.code == StatusCode::kInvalidUsage && aborted && aborted()) {
-    reported =
-        fail(StatusCode::kRemoteError, "rank {} aborted while the ranks were joining", tree.rank);
+    reported = fail(StatusCode::kRemoteError, "rank {} aborted while the ranks were joining",
+                    name_of(tree.rank));
   }
   for (const auto& neighbour : neighbours) {
     if (neighbour->gone) continue;
@@ -86,6 +86,10 @@ Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte
     while (up->inbox.empty()) RONDO_CHECK_OK(pump(longer, true));
     RONDO_TRY(result, take(*up, kResult));
   }
+  // A child that gave up meanwhile would not know of this success.
+  for (std::size_t i = 0; tree.root() && i < children; ++i) {
+    RONDO_TRY([[maybe_unused]] const bool arrived, drain(*neighbours[i], true));
+  }
   due_ = {0, children};
   for (std::size_t i = 0; i < children; ++i)
     RONDO_CHECK_OK(neighbours[i]->link.send(kResult, round_, result));
@@ -96,7 +100,7 @@ Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte
 std::vector<int> SessionState::silent() const {
   std::vector<int> ranks;
   for (std::size_t i = due_.first; i < due_.second; ++i)
-    if (neighbours[i]->inbox.empty()) ranks.push_back(neighbours[i]->rank);
+    if (neighbours[i]->inbox.empty()) ranks.push_back(name_of(neighbours[i]->rank));
   return ranks;
 }
 
@@ -125,20 +129,20 @@ Result<bool> SessionState::drain(Neighbour& from, bool needed) {
     if (frame.ok() && !*frame) break;
     if (frame.ok() && (*frame)->type == kError) {
       const auto error = decode_error((*frame)->payload);
-      return error ? *error : fail(StatusCode::kRemoteError, "rank {} failed", from.rank);
+      return error ? *error : fail(StatusCode::kRemoteError, "rank {} failed", name_of(from.rank));
     }
     if (frame.ok()) {
       from.inbox.push_back(std::move(**frame));
     } else if (from.link.closed()) {
       from.gone = true;
     } else {
-      return fail(StatusCode::kRemoteError, "rank {} broke the protocol: {}", from.rank,
+      return fail(StatusCode::kRemoteError, "rank {} broke the protocol: {}", name_of(from.rank),
                   frame.error().text);
     }
   }
   if ((from.gone || !flushed) && from.inbox.empty() && (needed || from.link.unsent()))
     return fail(StatusCode::kRemoteError, "rank {} ended during exchange {} of the ranks",
-                from.rank, round_);
+                name_of(from.rank), round_);
   return from.inbox.size() > before;
 }
 
@@ -148,7 +152,7 @@ Result<Bytes> SessionState::take(Neighbour& from, Message type) {
   if (frame.type != type || frame.round != round_)
     return fail(StatusCode::kRemoteError,
                 "rank {} broke the protocol: message {} of exchange {} where {} of {} was expected",
-                from.rank, frame.type, frame.round, static_cast<int>(type), round_);
+                name_of(from.rank), frame.type, frame.round, static_cast<int>(type), round_);
   return std::move(frame.payload);
 }
 

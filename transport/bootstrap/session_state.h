@@ -55,7 +55,10 @@ struct Neighbour {
 class SessionState {
  public:
   explicit SessionState(const JoinRequest& request)
-      : tree{request.rank, request.size}, timeout(request.timeout), aborted(request.aborted) {}
+      : tree{request.rank, request.size},
+        timeout(request.timeout),
+        aborted(request.aborted),
+        names(request.survivors ? request.survivors->members : std::vector<int>()) {}
 
   Result<std::vector<std::vector<std::byte>>> all_gather(std::span<const std::byte> mine);
 
@@ -63,10 +66,15 @@ class SessionState {
   Error fail_session(const Error& error);
   Error give_up(const Error& error);  // the same; the error sent to others names this rank
   Status standing();
+  // The number of a rank in error texts.
+  int name_of(int rank) const {
+    return names.empty() ? rank : names[static_cast<std::size_t>(rank)];
+  }
 
   const Tree tree;
   std::chrono::nanoseconds timeout;
   const std::function<bool()> aborted;
+  const std::vector<int> names;  // of survivors; else empty
   Secret secret;
   std::vector<net::SocketAddress> rendezvous_at;
   std::vector<std::unique_ptr<Neighbour>> neighbours;  // children by rank, then the parent

@@ -21,13 +21,15 @@
 
 namespace rondo::shm {
 
-// What a rank shows to a status query, beside ProgressLine. Only queries read it, so the line stays
-// in the rank's cache. Times are now_ns(), base/seconds.h.
+// What a rank shows to a status query, beside ProgressLine. Only queries read it, and ranks that
+// shrink, so the line stays in the rank's cache. Times are now_ns(), base/seconds.h.
 struct alignas(kLineBytes) ActivityLine {
   static constexpr int kCounted = 5;  // AllReduce, Broadcast, Reduce, AllGather, ReduceScatter
   std::int64_t wait_began_ns;         // the newest wait that was longer than its spin budget
   std::int64_t wait_seen_ns;          // when the rank last found that it still waits
   std::uint64_t calls[kCounted];      // entered; by Collective - 1
+  // Digest of the survivors that the rank is about to meet, for those of them; 0: none.
+  std::uint64_t survivors;
   // Of a rank on a GPU: written by the watch of its kernels and streams.
   struct alignas(kLineBytes) Device {
     std::uint64_t begun;         // calls and parts of launches: equal on ranks at the same point

@@ -185,7 +185,8 @@ void Rendezvous::serve(std::span<const pollfd> ready) {
   if (net::Clock::now() >= early_until_) refuse_other_lists();
   if (net::Clock::now() >= deadline_) end();
   finished_ = finished_ || (full_ && connected_ == joined_) ||
-              (early_.empty() && (over_ || (error_ && (full_ || !names_.empty()) && all_gone())));
+              (early_.empty() && (names_.empty() || rank_zero_came()) &&
+               (over_ || (error_ && (full_ || !names_.empty()) && all_gone())));
 }
 
 void Rendezvous::end() {

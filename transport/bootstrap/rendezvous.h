@@ -46,11 +46,15 @@ class Rendezvous {
 
   const auth::Key& key() const { return key_; }
   // False once all ranks have joined: another rendezvous of the same id can follow (NCCL_COMM_ID).
-  // Survivors who come after a failure wait for the next meeting, too.
-  bool open() const { return !full_ && !followed_ && (names_.empty() || !error_); }
+  // Survivors who come after a failure wait for the next meeting, too, but once rank 0, who will
+  // begin it, has the error.
+  bool open() const {
+    return !full_ && !followed_ && (names_.empty() || !error_ || !rank_zero_came());
+  }
   // Its rank 0 has begun another meeting. Returns those who came for it.
   std::vector<Arrival> follow();
   bool empty() const { return joined_ == 0; }
+  bool failed_before_rank_zero() const { return !names_.empty() && error_ && !rank_zero_came(); }
   bool finished() const { return finished_; }
   // It has failed, and some ranks have not joined to receive the error, or have not left after it.
   bool owes_verdict() const;
@@ -82,6 +86,7 @@ class Rendezvous {
   void send_roll();
   void fail_all(const Error& error);
   std::vector<int> absent() const;
+  bool rank_zero_came() const { return !came_.empty() && came_[0]; }  // rank 0 has come
   int name_of(int rank) const;  // its number in the parent, if known
   bool all_gone() const;
   bool has_other_list(const Join& join) const;

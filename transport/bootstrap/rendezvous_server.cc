@@ -107,7 +107,8 @@ bool RendezvousServer::take_orders() {
   to_open_.clear();
   for (const auth::Tag& tag : to_close_)
     std::erase_if(rendezvous_, [&](const auto& rendezvous) {
-      return rendezvous->key().tag == tag && rendezvous->empty();
+      return rendezvous->key().tag == tag &&
+             (rendezvous->empty() || rendezvous->failed_before_rank_zero());
     });
   to_close_.clear();
   if (stop_) {

@@ -38,7 +38,8 @@ class RendezvousServer {
   // kInProgress: this server is closing its address; wait with stop(), then open another server.
   // members: of survivors (session.h). Follows an earlier rendezvous of theirs.
   Status open_rendezvous(const auth::Key& key, std::vector<int> members = {});
-  // Closes the rendezvous with this tag if no rank has joined.
+  // Closes the rendezvous with this tag if no rank has joined, or if survivors have
+  // failed to meet before their rank 0 came.
   void close_rendezvous(const auth::Tag& tag);
   // Failed rendezvous continue until all ranks have received the error, at most until `telling`.
   void stop(net::Clock::time_point reporting = {});

@@ -298,9 +298,16 @@ Result<std::unique_ptr<Session>> Session::serve_and_join(const Listener& listene
       return fail(StatusCode::kInvalidArgument,
                   "only the process whose listener the id names can serve it");
     RONDO_TRY(const Secret secret, session_secret(Secret(contents.secret)));
-    RONDO_CHECK_OK(server->open_rendezvous(
-        auth::Key(contents.secret, secret.bytes()),
-        request.survivors ? request.survivors->members : std::vector<int>()));
+    const auth::Key key(contents.secret, secret.bytes());
+    if (!request.survivors) {
+      RONDO_CHECK_OK(server->open_rendezvous(key));
+      return join(request);
+    }
+    RONDO_CHECK_OK(server->open_rendezvous(key, request.survivors->members));
+    auto joined = join(request);
+    // It gave up, perhaps before it came to the meeting, which would wait for it.
+    if (!joined.ok()) server->close_rendezvous(key.tag);
+    return joined;
   }
   return join(request);
 }

@@ -10,7 +10,10 @@ block, which is invisible on the page, says where it runs:
   <!-- needs PROGRAM -->      only where there is this program
   <!-- needs namespaces -->   only where network namespaces can be made: by root, in few containers
   <!-- run by COMMAND -->     not here: COMMAND, a line of .ci/run, runs it
-Shells have no other name on a page, so that none is left out: fails on ```sh, ```shell, ```console.
+
+Blocks find the programs of the preset release by name: the first block of a page that names one
+puts them into PATH, and a reader has one shell. Shells have no other name on a page, so that none
+is left out: fails on ```sh, ```shell, ```console.
 """
 import argparse
 import contextlib
@@ -26,6 +29,7 @@ sys.path.insert(0, "tests")
 import flaky  # noqa: E402
 
 LIMIT_SECONDS = 900
+PROGRAMS = "build/release/bin"
 BLOCK = re.compile(r"^(?:<!-- ([^\n]*) -->\n)?```(bash|sh|shell|console)\n(.*?)^```",
                    re.MULTILINE | re.DOTALL)
 
@@ -60,7 +64,9 @@ def why_not(comment, known, commands):
 
 def status_of(block):
     """Runs it; ends what it has left in the background."""
-    shell = subprocess.Popen(["bash", "-euo", "pipefail", "-c", block], start_new_session=True)
+    environment = os.environ | {"PATH": f"{os.path.abspath(PROGRAMS)}:{os.environ['PATH']}"}
+    shell = subprocess.Popen(["bash", "-euo", "pipefail", "-c", block], start_new_session=True,
+                             env=environment)
     try:
         return shell.wait(LIMIT_SECONDS)
     finally:

@@ -72,6 +72,7 @@ Status RendezvousServer::open_rendezvous(const auth::Key& key, std::vector<int> 
 void RendezvousServer::close_rendezvous(const auth::Tag& tag) {
   std::lock_guard lock(mutex_);
   if (!running_) return;
+  std::erase_if(to_open_, [&](const Order& order) { return order.key.tag == tag; });
   to_close_.push_back(tag);
   ring();
 }
@@ -95,6 +96,13 @@ void RendezvousServer::ring() {
 
 bool RendezvousServer::take_orders() {
   std::lock_guard lock(mutex_);
+  // First, because what is still to be opened was ordered after them.
+  for (const auth::Tag& tag : to_close_)
+    std::erase_if(rendezvous_, [&](const auto& rendezvous) {
+      return rendezvous->key().tag == tag &&
+             (rendezvous->empty() || rendezvous->failed_before_rank_zero());
+    });
+  to_close_.clear();
   for (Order& order : to_open_) {
     std::vector<Arrival> waiting;
     for (const auto& earlier : rendezvous_)
@@ -105,12 +113,6 @@ bool RendezvousServer::take_orders() {
   }
   new_ones_ = !to_open_.empty();
   to_open_.clear();
-  for (const auth::Tag& tag : to_close_)
-    std::erase_if(rendezvous_, [&](const auto& rendezvous) {
-      return rendezvous->key().tag == tag &&
-             (rendezvous->empty() || rendezvous->failed_before_rank_zero());
-    });
-  to_close_.clear();
   if (stop_) {
     const bool over = net::Clock::now() >= reporting_until_;
     std::erase_if(rendezvous_,

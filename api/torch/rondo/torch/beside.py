@@ -16,7 +16,6 @@ import torch
 import torch.distributed as dist
 
 from rondo.torch.backend import HAS_PYTHON_BACKENDS, RondoBackend
-from rondo.torch.creation import other_devices
 from rondo.torch.process_group import RondoProcessGroup
 from rondo.torch.untraced import untraced
 

@@ -15,7 +15,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 20;
+inline constexpr std::uint32_t kLayoutVersion = 21;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // max calls that a rank is ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data inside the announcement
@@ -127,6 +127,7 @@ struct alignas(kLineBytes) StepLine {
   std::uint64_t step;
   std::uint64_t sequence;  // newest announced call number + 1
   std::uint32_t core;      // on which it announced that call, + 1; 0: unknown
+  std::uint64_t echo;      // for the measurement of distances at init
 };
 
 // The state of a rank while it waits. Except `finished` and `touching`, it is written only after

@@ -24,6 +24,7 @@
 #include "collectives/planner/tuning.h"
 #include "collectives/trace/host_clocks.h"
 #include "collectives/tuner/tuner_plugin.h"
+#include "kernels/host/core_distance.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/networks/network_agreement.h"
 #include "transport/socket/interfaces.h"
@@ -220,12 +221,25 @@ class Creation {
     state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
                                                         state_->remote.links());
     if (state_->facts.crowded()) view.core.enable();
+    measure_distance();
     state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}
                                                       : Waiter::Budget{});
     state_->black_box.open(public_id(), offset);
     if (state_->status != nullptr) state_->status->serve_metrics(view.rank == 0);
     prepare_helpers();
     prepare_verification();
+  }
+
+  // Ranks that share cores keep each other from answering; to them distance is the least cost.
+  void measure_distance() {
+    host::HostRank& view = state_->host;
+    const bool measures = !state_->facts.crowded() && request_.options.device < 0;
+    const double ns = measures ? host::CoreDistance<>(view.peers, view.rank).farthest() : 0;
+    view.stores.start(ns);
+    if (ns > 0)
+      RONDO_INFO(kInit, "rank {}: a cache line needs {:.0f} ns to the farthest rank of this host{}",
+                 request_.rank, ns,
+                 view.stores.past(1 << 20) ? ": data for it are stored past the caches" : "");
   }
 
   // The same decision on all ranks, because all take part.

@@ -14,6 +14,7 @@
 #include "kernels/host/call_recorder.h"
 #include "kernels/host/shared_core.h"
 #include "kernels/host/sharing.h"
+#include "kernels/host/store_choice.h"
 #include "transport/connection.h"
 
 namespace rondo::host {
@@ -40,6 +41,7 @@ struct BasicHostRank {
   BasicWaiter<A> waiter;
   SharedCore<A> core;
   Sharing sharing;
+  StoreChoice stores;
   CallRecorder recorder;
   // Reports to the communicator that its rank `peer` made the call `theirs` where this rank made
   // `mine`. If the two are equal, the ranks differ in an earlier call. `number`: number of the

@@ -69,6 +69,7 @@ class StagedMemory {
   std::byte* at_place(int r, std::uint64_t place);
   bool must_read(int r) const;
   void read(int r, const Piece& piece, std::uint64_t at);
+  void copy_out(void* to, const void* from, std::size_t bytes);
   void scale_own(std::byte* to, const std::byte* from, std::uint64_t count);
   const std::byte* own_source(int slot, const Piece& piece);
   bool find_sources(int slot, const Piece& piece, const void** sources);

@@ -91,13 +91,15 @@ def faults_are_distinguished(build: str) -> None:
 
 
 def the_time_of_a_set_ends_it(build: str) -> None:
-    with tempfile.TemporaryDirectory() as out:
-        code, output = check(build, out, "A", ONLY="*PlantedHang,*PlantedNothing", JOBS="1",
-                           SECONDS_IN_ALL="8")  # fmt: skip
-        status = {stage["name"]: stage["how"] for stage in results_in(out)["stages"]
-                  if stage["status"] == "not run"}  # fmt: skip
-        assert "cut off" in status["gpu_tests.PlantedHang"], (status, output)
-        assert code == 0 and still_there(out) == []
+    for seconds in ("8", "20", "60"):  # on a busy machine the time can be over before the hang
+        with tempfile.TemporaryDirectory() as out:
+            code, output = check(build, out, "A", ONLY="*PlantedHang", SECONDS_IN_ALL=seconds)
+            (how,) = (stage["how"] for stage in results_in(out)["stages"]
+                      if stage["status"] == "not run")  # fmt: skip
+            assert code == 0 and still_there(out) == []
+        if how != "no time was left":
+            break
+    assert "cut off" in how, (how, output)
 
 
 def a_signal_ends_it_well(build: str) -> None:

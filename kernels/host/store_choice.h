@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// StoreChoice: whether a rank stores data for its peers through its cache or past it.
+//
+// A store into a line that a reader's cache holds waits until that core has given the line up. On
+// cores that are near (they share a cache) that is cheap, and the reader then takes the data from
+// the writer's cache. On cores that are far, it is most of a call. There non-temporal stores are up
+// to ten times faster for the writer, and the reader takes the data from memory.
+//
+// The choice begins with the exchange of a cache line that was measured at init (core_distance.h).
+// Later the rank's own copies decide, because threads move and so do the cores of a virtual
+// machine: stores through the cache that are slow for three copies in a row end that way; every
+// 10 ms one copy tries it again.
+// Guarantees: only speed depends on the choice, and it is this rank's own: peers need not know it.
+// A copy past the caches ends with a fence, so that the step that publishes the data follows it.
+// Cost: a comparison for small pieces; two reads of the tick counter from kTimedFrom bytes on.
+//
+//   rank.stores.copy(bytes, [&](bool past) { copy_bytes(to, from, bytes, past); });
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/ticks.h"
+
+namespace rondo::host {
+
+struct TickCounter {
+  static std::uint64_t now() { return ticks(); }
+  static TickReading reading() { return read_ticks(); }
+};
+
+template <class Clock = TickCounter>
+class BasicStoreChoice {
+ public:
+  // Smaller pieces stay in the cache: 4 KiB take 1 us both ways, on far cores too.
+  static constexpr std::size_t kPastFrom = 8 << 10;
+  // Smaller copies fit into the store buffer and the core's outstanding misses: they tell nothing.
+  static constexpr std::size_t kTimedFrom = 32 << 10;
+  static constexpr double kFarNs = 100;  // exchange of a cache line, from which cores are far
+  // Per byte of a copy through the cache. Near: 0.04 to 0.15; far, or another socket: 0.4.
+  static constexpr double kSlowNs = 0.25, kFastNs = 0.15;
+  static constexpr std::int64_t kTryAgainNs = 10'000'000;
+  static constexpr std::int64_t kHoldNs = 1'000'000'000;  // after the other way was no better
+
+  // When the communicator is made. exchange_ns: with the farthest peer; 0: unknown.
+  void start(double exchange_ns) {
+    started_ = Clock::reading();
+    exchange_ns_ = exchange_ns;
+    past_ = exchange_ns >= kFarNs;
+  }
+  double exchange_ns() const { return exchange_ns_; }
+
+  // For sums into such memory, which are not timed: their sources decide how long they take.
+  bool past(std::size_t bytes) const { return past_ && bytes >= kPastFrom; }
+
+  // Runs move(past) once, which copies `bytes` into memory that peers read next.
+  template <class Move>
+  void copy(std::size_t bytes, const Move& move) {
+    if (bytes < kTimedFrom) return move(past(bytes));
+    const std::uint64_t before = Clock::now();
+    const bool tries = past_ && turn_ == Turn::kNone && before - tried_ >= try_again_;
+    const bool past = past_ && !tries;
+    move(past);
+    if (past && turn_ != Turn::kCompares) return;
+    note(past, bytes, before, Clock::now());
+  }
+
+ private:
+  static constexpr int kInARow = 3;
+  enum class Turn { kNone, kCompares };
+
+  // Of each way in turn while past_: first one through the cache, then one past it.
+  void note(bool past, std::size_t bytes, std::uint64_t before, std::uint64_t now) {
+    if (ticks_per_ns_ == 0 && !calibrate()) return;
+    const double ns = static_cast<double>(now - before) / ticks_per_ns_ / static_cast<double>(bytes);
+    if (!past_) {
+      if (ns < kSlowNs) {
+        in_a_row_ = 0;
+      } else if (++in_a_row_ >= kInARow && now - changed_ >= hold_) {
+        change(true, now, 0);
+      }
+    } else if (!past) {
+      through_ns_ = ns;
+      tried_ = now;
+      turn_ = Turn::kCompares;
+    } else {
+      turn_ = Turn::kNone;
+      const bool near = through_ns_ < kFastNs, no_better = through_ns_ < 2 * ns;
+      if (!near && !no_better) {
+        in_a_row_ = 0;
+      } else if (++in_a_row_ >= kInARow) {
+        change(false, now, near ? 0 : static_cast<std::uint64_t>(kHoldNs * ticks_per_ns_));
+      }
+    }
+  }
+
+  void change(bool past, std::uint64_t now, std::uint64_t hold) {
+    past_ = past;
+    in_a_row_ = 0;
+    changed_ = tried_ = now;
+    hold_ = hold;
+  }
+
+  // The rate of the counter, once there is enough time to take it from. False until then.
+  bool calibrate() {
+    constexpr std::int64_t kEnough = 1'000'000;  // ns
+    const TickReading now = Clock::reading();
+    const std::int64_t ns = now.monotonic_ns - started_.monotonic_ns;
+    if (ns < kEnough || now.ticks <= started_.ticks) return false;
+    ticks_per_ns_ = static_cast<double>(now.ticks - started_.ticks) / static_cast<double>(ns);
+    try_again_ = static_cast<std::uint64_t>(kTryAgainNs * ticks_per_ns_);
+    return true;
+  }
+
+  bool past_ = false;
+  Turn turn_ = Turn::kNone;
+  int in_a_row_ = 0;         // copies that speak for the other way
+  double through_ns_ = 0;    // per byte, of the newest try
+  double ticks_per_ns_ = 0;  // 0: not known yet
+  std::uint64_t tried_ = 0, try_again_ = 0;
+  std::uint64_t changed_ = 0, hold_ = 0;
+  double exchange_ns_ = 0;
+  TickReading started_;
+};
+
+using StoreChoice = BasicStoreChoice<>;
+
+}  // namespace rondo::host

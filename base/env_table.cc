@@ -145,6 +145,9 @@ constexpr Variable kTable[] = {
      "for node_exporter (%h host)"},
     {"RONDO_NET_TIMEOUT", Type::kSeconds, "20",
      "seconds after which a remote host that does not answer counts as dead"},
+    {"RONDO_NT_STORES", Type::kString, "auto",
+     "non-temporal stores, past the caches, of data that other ranks of the host read next: 0: "
+     "none; 1: from 8 KiB on; auto: where their cores are far, as measured"},
     {"RONDO_RECORD", Type::kString, "brief",
      "brief: ranks keep a record of their newest calls, which rondo trace reads, but small calls "
      "in quick succession have no times of their ends; 1: all have; 0: no record; RONDO_TRACE and "

@@ -54,15 +54,19 @@ stage_simt() {
   in_weak_memory Meet
   many_seeds
 }
-# What simt leaves out: several processes and hosts, other settings, golden texts, clients; the
-# sweeps in weak memory, and everything once on OS threads.
+# What simt leaves out: several processes and hosts, other settings, golden texts, clients.
 stage_simt_more() {
-  . tests/simt/rounds.sh
   local apart_in_weak='Internode\.TakesRings|Spread\.Equals.*three_|DevicePuts'
   build simt "simt gpu_tests gpu_process_tests gpu_golden_tests gpu_direct_tests bench_tests
     nccl_shared micro_device nccl_contestant"
   run_tests simt -R '^Gpu' -E '^Gpu\.'
   RONDO_SIMT=mode=weak run_tests simt --batch 4 -R "^GpuProcess\..*($apart_in_weak)"
+}
+
+# The sweeps of one process in weak memory, and everything once on OS threads.
+stage_simt_weak() {
+  . tests/simt/rounds.sh
+  build simt gpu_tests
   in_weak_memory 'EqualTheReference|GoRound|AreReplayed'
   on_threads
 }
@@ -284,7 +288,7 @@ stage_tidy() { python3 .ci/tidy.py; }
 
 # The long stages take turns in CI: each runs for one commit of five. --for PATH names those that a
 # change needs.
-LONG_STAGES=(simt_more asan rdma tidy dev_more)
+LONG_STAGES=(simt_more asan rdma tidy dev_more simt_weak)
 stage_in_turn() {
   local commits stage
   commits=$(git rev-list --count HEAD)

@@ -90,7 +90,7 @@ class Creation {
       return refuse_with_all(fail(StatusCode::kInvalidUsage, "{}", members.placement->refusal));
     RONDO_CHECK_OK(open_links());
     RONDO_TRY(const trace::HostOffset offset, measure_clocks());
-    prepare_host_view(offset);  // a thread of the GPU binding watches it
+    RONDO_CHECK_OK(prepare_host_view(offset));  // a thread of the GPU binding watches it
     RONDO_CHECK_OK(check_same_kind(records_));
     RONDO_CHECK_OK(gpu::bind_to_device({*state_,
                                         *session_,
@@ -189,7 +189,7 @@ class Creation {
         {*state_, *session_, records_, host_listener_, asked_buffer_bytes(records_), deadline});
   }
 
-  void prepare_host_view(const trace::HostOffset& offset) {
+  Status prepare_host_view(const trace::HostOffset& offset) {
     host::HostRank& view = state_->host;
     const shm::HostGroup& group = *state_->members.group;
     view.all_same_process = group.processes.size() == 1;
@@ -221,18 +221,23 @@ class Creation {
     state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
                                                         state_->remote.links());
     if (state_->facts.crowded()) view.core.enable();
-    measure_distance();
+    RONDO_CHECK_OK(choose_stores());
     state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}
                                                       : Waiter::Budget{});
     state_->black_box.open(public_id(), offset);
     if (state_->status != nullptr) state_->status->serve_metrics(view.rank == 0);
     prepare_helpers();
     prepare_verification();
+    return ok_status();
   }
 
   // Ranks that share cores keep each other from answering; to them distance is the least cost.
-  void measure_distance() {
+  Status choose_stores() {
     host::HostRank& view = state_->host;
+    const std::string asked = env::get_string("RONDO_NT_STORES");
+    if (asked != "auto" && asked != "0" && asked != "1")
+      return fail(StatusCode::kInvalidUsage, "RONDO_NT_STORES={}: use 0, 1 or auto", asked);
+    if (asked != "auto") return view.stores.fix(asked == "1"), ok_status();
     const bool measures = !state_->facts.crowded() && request_.options.device < 0;
     const double ns = measures ? host::CoreDistance<>(view.peers, view.rank).farthest() : 0;
     view.stores.start(ns);
@@ -240,6 +245,7 @@ class Creation {
       RONDO_INFO(kInit, "rank {}: a cache line needs {:.0f} ns to the farthest rank of this host{}",
                  request_.rank, ns,
                  view.stores.past(1 << 20) ? ": data for it are stored past the caches" : "");
+    return ok_status();
   }
 
   // The same decision on all ranks, because all take part.

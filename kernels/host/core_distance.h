@@ -9,7 +9,7 @@
 // peer that does not come in time (its core runs something else) leaves the pair unknown; echoes of
 // one pair are never taken for those of another. Cost: about 5 us for each near peer, 20 for a far
 // one.
-// Source of the rounds: the circle method (T. P. Kirkman, 1847).
+// Source of the rounds: T. P. Kirkman, On a problem in combinations, 1847 (round-robin schedules).
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace rondo::host {
 template <class A = HostAtomics>
 class CoreDistance {
  public:
-  static constexpr std::int64_t kLongest = 300'000, kLongestPair = 50'000;  // ns
+  static constexpr std::int64_t kLongest = 2'000'000, kLongestPair = 50'000;  // ns
 
   // peers: all ranks of the host, `me` included. All must measure, once, at about the same time.
   CoreDistance(const std::vector<PeerPort>& peers, int me)
@@ -35,16 +35,17 @@ class CoreDistance {
   double farthest() const {
     const std::int64_t end = now_ns() + kLongest + kLongestPair * (size_ - 1);
     const int players = size_ + size_ % 2;
-    double most = 0;
+    double slowest = 0;
     for (int round = 0; round < players - 1; ++round) {
       const int peer = partner(me_, round, players);
       if (peer >= size_) continue;  // with an odd number of ranks, one rests
-      most = std::max(most, exchange(peer, static_cast<std::uint64_t>(round + 1) * kStride, end));
+      slowest =
+          std::max(slowest, exchange(peer, static_cast<std::uint64_t>(round + 1) * kStride, end));
     }
-    return most;
+    return slowest;
   }
 
-  // The circle method: everybody meets everybody once in players - 1 rounds. players: even.
+  // Everybody has everybody as partner once in players - 1 rounds. players: even.
   static int partner(int player, int round, int players) {
     const int others = players - 1;
     if (player == others) return round * (players / 2) % others;

@@ -9,13 +9,13 @@ namespace {
 
 enum class Advance { kNothing, kSome, kMismatch };
 
-Advance advance_send(Message& message) {
+Advance advance_send(StoreChoice& stores, Message& message) {
   SendEnd<> end(*message.connection);
   Advance result = Advance::kNothing;
   while (!message.finished && end.ready()) {
     const std::size_t bytes =
         std::min(message.bytes - message.done_bytes, std::size_t{message.connection->slot_bytes});
-    if (bytes > 0) std::memcpy(end.slot(), message.buffer + message.done_bytes, bytes);
+    fill(stores, *message.connection, message.buffer + message.done_bytes, bytes);
     end.push(bytes, message.record, message.tag);
     message.done_bytes += bytes;
     message.finished = message.done_bytes == message.bytes;
@@ -67,7 +67,8 @@ bool run_messages(HostRank& rank, std::span<Message> messages) {
           messages.begin(), messages.begin() + i,
           [&](const Message& m) { return !m.finished && m.connection == message.connection; });
       if (behind) continue;
-      const Advance how = message.is_send ? advance_send(message) : advance_receive(message);
+      const Advance how =
+          message.is_send ? advance_send(rank.stores, message) : advance_receive(message);
       if (how == Advance::kMismatch) mismatched = &message;
       if (how == Advance::kSome) moved = true;
       if (message.finished) {

@@ -34,9 +34,11 @@ SegmentedMemory::SegmentedMemory(HostRank& rank, const HostCall& call)
   HostAtomics::store_release(list.sequence, announcer_.sequence());
 }
 
-void SegmentedMemory::gather(std::byte* to, std::uint64_t at, std::uint64_t count) const {
+void SegmentedMemory::gather(std::byte* to, std::uint64_t at, std::uint64_t count,
+                             bool past) const {
   segments_.for_each(at, count, [&](const Segments::Part& part, std::size_t before) {
-    std::memcpy(to + before, segments_.input(part), part.count * element_);
+    const std::size_t bytes = part.count * element_;
+    copy_bytes(to + before, segments_.input(part), bytes, past && bytes >= kSmallPart);
   });
 }
 
@@ -49,7 +51,9 @@ void SegmentedMemory::scatter(const std::byte* from, std::uint64_t at, std::uint
 void SegmentedMemory::expose(int slot, const Piece& piece) {
   if (announcer_.failed() || piece.count == 0) return;
   std::byte* to = staging_.own_published(announcer_, slot, piece.window, piece.count);
-  if (to != nullptr) gather(to, piece.at, piece.count);
+  if (to == nullptr) return;
+  rank_.stores.copy(piece.count * element_,
+                    [&](bool past) { gather(to, piece.at, piece.count, past); });
 }
 
 void SegmentedMemory::publish() {
@@ -72,15 +76,15 @@ void SegmentedMemory::wait(int r) {
 }
 
 void SegmentedMemory::combine(int slot, const Piece& piece, std::uint64_t done, std::uint64_t count,
-                              const std::byte* own, std::byte* const* targets,
-                              int target_count) const {
+                              const std::byte* own, std::byte* const* targets, int target_count,
+                              bool first_past) const {
   Pointers<const void*> sources(rank_.size);
   for (int r = 0; r < rank_.size; ++r)
     sources[r] = r == rank_.rank ? own : staging_.of(r, slot, piece.window + done);
   void* outputs[2];
   for (int t = 0; t < target_count; ++t) outputs[t] = targets[t];
   reduce_function(call_.type, call_.op)(
-      {sources.data(), rank_.size, outputs, target_count, count, rank_.size, true, false});
+      {sources.data(), rank_.size, outputs, target_count, count, rank_.size, true, first_past});
 }
 
 void SegmentedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
@@ -91,6 +95,7 @@ void SegmentedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
     if (place == nullptr) return;
   }
   if (!to.keep && place == nullptr) return;
+  const bool past = rank_.stores.past(piece.count * element_);
   alignas(kLineBytes) std::byte operand[kScratchBytes], result[kScratchBytes];
   for (std::uint64_t done = 0; done < piece.count;) {
     const std::uint64_t left = piece.count - done;
@@ -101,16 +106,16 @@ void SegmentedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
     const std::byte* own = segments_.input(part);
     std::byte* kept = result;
     if (small) {
-      gather(operand, piece.at + done, count);
+      gather(operand, piece.at + done, count, false);
       own = operand;
     } else if (to.keep) {
       kept = segments_.output(segments_.part(to.at + done, count));
     }
     std::byte* targets[2];
     int target_count = 0;
-    if (to.keep) targets[target_count++] = kept;
     if (place != nullptr) targets[target_count++] = place + done * element_;
-    combine(slot, piece, done, count, own, targets, target_count);
+    if (to.keep) targets[target_count++] = kept;
+    combine(slot, piece, done, count, own, targets, target_count, place != nullptr && past);
     if (small && to.keep) scatter(result, to.at + done, count);
     done += count;
   }

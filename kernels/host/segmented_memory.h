@@ -35,11 +35,13 @@ class SegmentedMemory {
   void release();
 
  private:
-  void gather(std::byte* to, std::uint64_t at, std::uint64_t count) const;
+  void gather(std::byte* to, std::uint64_t at, std::uint64_t count, bool past) const;
   void scatter(const std::byte* from, std::uint64_t at, std::uint64_t count) const;
   // Combines every rank's staged `piece`, from element `done` on; `own` replaces this rank's part.
+  // first_past: the first target is stored past the caches.
   void combine(int slot, const Piece& piece, std::uint64_t done, std::uint64_t count,
-               const std::byte* own, std::byte* const* targets, int target_count) const;
+               const std::byte* own, std::byte* const* targets, int target_count,
+               bool first_past) const;
 
   HostRank& rank_;
   const HostCall& call_;

@@ -80,7 +80,7 @@ void SlotPrimitives::move(const Chunk& c, Own own, bool keep) {
   if (!ready(c, kSends)) return;
   const void* from = operand(c, own);
   for (Connection* connection : to_)
-    if (connection != nullptr) std::memcpy(SendEnd<>(*connection).slot(), from, c.count * element_);
+    if (connection != nullptr) fill(shared_.rank.stores, *connection, from, c.count * element_);
   if (keep && from != output(c)) std::memcpy(output(c), from, c.count * element_);
   hand_over(c, kSends);
 }
@@ -90,7 +90,7 @@ void SlotPrimitives::pass(const Chunk& c, Ways ways) {
   const std::byte* from = ReceiveEnd<>(*from_[0]).slot();
   for (Connection* connection : to_)
     if ((ways & kSends) && connection != nullptr)
-      std::memcpy(SendEnd<>(*connection).slot(), from, c.count * element_);
+      fill(shared_.rank.stores, *connection, from, c.count * element_);
   std::memcpy(output(c), from, c.count * element_);
   hand_over(c, ways);
 }
@@ -115,13 +115,16 @@ void SlotPrimitives::recv_reduce_after(const Chunk& c) {
 void SlotPrimitives::combine(const Chunk& c, Ways ways, const void* const* sources, int count,
                              bool keep, bool finished) {
   void* targets[3];
-  int target_count = 0;
+  int target_count = 0, streamed = 0;
+  for (const bool local : {true, false})
+    for (Connection* connection : to_)
+      if ((ways & kSends) && connection != nullptr && is_local(*connection) == local)
+        targets[target_count++] = SendEnd<>(*connection).slot(), streamed += local ? 1 : 0;
+  if (!shared_.rank.stores.past(c.count * element_)) streamed = 0;
   if (keep) targets[target_count++] = output(c);
-  for (Connection* connection : to_)
-    if ((ways & kSends) && connection != nullptr)
-      targets[target_count++] = SendEnd<>(*connection).slot();
-  reduce_function(shared_.call.type, shared_.call.op)(
-      {sources, count, targets, target_count, c.count, shared_.communicator_size, finished, false});
+  reduce_function(shared_.call.type,
+                  shared_.call.op)({sources, count, targets, target_count, c.count,
+                                    shared_.communicator_size, finished, streamed});
   hand_over(c, ways);
 }
 
@@ -130,7 +133,7 @@ void SlotPrimitives::finish(const Chunk& c) {
   const void* source = output(c);
   void* target = output(c);
   reduce_function(shared_.call.type, shared_.call.op)(
-      {&source, 1, &target, 1, c.count, shared_.communicator_size, true, false});
+      {&source, 1, &target, 1, c.count, shared_.communicator_size, true, 0});
 }
 
 }  // namespace rondo::host

@@ -11,6 +11,8 @@
 #include <cstring>
 
 #include "base/doorbell.h"
+#include "kernels/host/simd/reduce_kernels.h"
+#include "kernels/host/store_choice.h"
 #include "transport/connection.h"
 
 namespace rondo::host {
@@ -58,5 +60,15 @@ class ReceiveEnd {
   std::uint64_t index() const { return A::load_relaxed(*c_.head) % c_.slot_count; }
   Connection& c_;
 };
+
+// True if a rank of this host reads the connection's slots; else a network does.
+inline bool is_local(const Connection& connection) { return connection.peer_bell != nullptr; }
+
+// Copies into the next slot, which must be free.
+inline void fill(StoreChoice& stores, Connection& to, const void* from, std::size_t bytes) {
+  std::byte* const slot = SendEnd<>(to).slot();
+  if (!is_local(to)) return copy_bytes(slot, from, bytes, false);
+  stores.copy(bytes, [&](bool past) { copy_bytes(slot, from, bytes, past); });
+}
 
 }  // namespace rondo::host

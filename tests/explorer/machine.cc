@@ -107,6 +107,7 @@ void Machine::restart() {
     actor.history = actor.place = actor.newest_load = 0;
     actor.buffer.clear();
     actor.known.reset();
+    actor.past.reset();
     actor.last_loaded.assign(words_.size(), ~std::uint64_t{0});
     actor.parked = false;
   }
@@ -162,7 +163,7 @@ void Machine::store(void* at, std::size_t, std::uint64_t value, Order order) {
       rewind(*bell);
     }
   }
-  actor.buffer.push_back({index, value, order, releases(order) ? actor.known : Knowledge{}});
+  actor.buffer.push_back({index, value, order, releases(order) ? published() : Knowledge{}});
   if (order == Order::kSeqCst && model_ == Model::kTso)
     pause(State::kNeedsEmptyBuffer, "stores", index, true);
 }
@@ -174,7 +175,7 @@ void Machine::increment(std::uint32_t& at) {
   const bool overtakes = relaxed && model_ == Model::kWeak;
   pause(overtakes ? State::kRunnable : State::kNeedsEmptyBuffer, "increments", index, false);
   at = 1;
-  if (!relaxed) words_[index].released |= self().known;
+  if (!relaxed) words_[index].released |= published();
 }
 
 void Machine::wait(std::uint32_t& at, std::uint32_t expected) {
@@ -226,12 +227,9 @@ void Machine::write_plain(const void* at) {
   self().known.set(written);
 }
 
-void Machine::forget(std::size_t event) {
-  for (Word& word : words_) word.released.reset(event);
-  for (Actor& actor : actors_) {
-    actor.known.reset(event);
-    for (Pending& entry : actor.buffer) entry.released.reset(event);
-  }
+void Machine::write_past(const void* at) {
+  write_plain(at);
+  self().past.set(write_event(words_[word_of(at)].plain_index));
 }
 
 void Machine::observe(std::uint64_t value) { self().history = mix(self().history, value); }
@@ -371,7 +369,7 @@ std::uint64_t Machine::state() const {
                          static_cast<std::uint64_t>(actor.word + 1));
     hash = mix(hash, std::hash<std::string_view>()(actor.doing));
     if (actor.state == State::kPolls) hash = mix(hash, actor.newest_load);
-    hash = mix(hash, of(actor.known));
+    hash = mix(mix(hash, of(actor.known)), of(actor.past));
     for (const Pending& entry : actor.buffer) {
       hash = mix(hash, static_cast<std::uint64_t>(entry.word) << 8 |
                            static_cast<std::uint64_t>(entry.order));

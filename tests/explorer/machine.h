@@ -90,6 +90,12 @@ class Machine {
   void await_change(const void* at) { pause(State::kPolls, "polls", word_of(at), true); }
   void read_plain(const void* at, std::size_t bytes);
   void write_plain(const void* at);
+  // A non-temporal store: later stores may overtake it, release and seq_cst ones too, until
+  // fence_past().
+  void write_past(const void* at);
+  void fence_past() {
+    if (mutant_.kind != Mutant::Kind::kNoPastFence) self().past.reset();
+  }
 
   // For checks in actors. require() ends the execution as failed. at() declares that everything the
   // actor still remembers follows from `state`, so that more executions reach equal states. After
@@ -150,6 +156,7 @@ class Machine {
     std::uint64_t place = 0;    // ...the newest at()
     std::vector<Pending> buffer;
     Knowledge known;
+    Knowledge past;  // of these, non-temporal stores without a fence after them
     std::vector<std::uint64_t> last_loaded;  // by word; for the mutant without re-check
     bool parked = false;                     // between setting `parked` and sleeping
   };
@@ -176,7 +183,15 @@ class Machine {
   }
   bool can_drain(const Actor& actor, std::size_t entry) const;
   void drain(Actor& actor, std::size_t entry);
-  void forget(std::size_t event);
+  Knowledge published() const { return self().known & ~self().past; }
+  void forget(std::size_t event) {
+    for (Word& word : words_) word.released.reset(event);
+    for (Actor& actor : actors_) {
+      actor.known.reset(event);
+      actor.past.reset(event);
+      for (Pending& entry : actor.buffer) entry.released.reset(event);
+    }
+  }
   void observe(std::uint64_t value);
   [[noreturn]] void fail(const std::string& what);
 

@@ -31,6 +31,7 @@ struct Mutant {
     kStore,              // stores to `role` with order `from` get order `to`
     kIncrement,          // the bell's increment is relaxed
     kNoFence,            // the fence before the last check of a sleep does nothing
+    kNoPastFence,        // non-temporal stores are followed by no fence
     kNoRecheck,          // the check after setting `parked` sees the values of the check before
     kBellReadLate,       // the bell is read after the re-check
     kBellReadAtParking,  // the bell is read when `parked` is set, after the supervisor's check

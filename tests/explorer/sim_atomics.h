@@ -50,6 +50,14 @@ struct SimAtomics {
     word = value;
   }
 
+  // copy_bytes() with `stream`: non-temporal stores and a fence (reduce_kernels.h).
+  template <class T>
+  static void store_past(T& word, const T& value) {
+    machine->write_past(&word);
+    word = value;
+    machine->fence_past();
+  }
+
   template <class T>
   static void prefetch_to_write(T&) {}
 

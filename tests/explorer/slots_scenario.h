@@ -2,7 +2,7 @@
 // SlotsScenario: messages through the slots of one Connection, or of two through a relay.
 //
 // It runs the real SendEnd, ReceiveEnd and Waiter, with more messages than slots, so slots are
-// reused.
+// reused. Their data are stored through the cache or past it (store_choice.h), or in turn.
 #pragma once
 
 #include <string>
@@ -15,9 +15,11 @@ namespace rondo::explorer {
 
 class SlotsScenario : public Scenario {
  public:
+  enum class Stores : std::uint8_t { kThrough, kPast, kInTurn };
+
   // Actor i sends to actor i + 1; actors in the middle forward.
-  SlotsScenario(int actors, int slot_count, int messages)
-      : actors_(actors), slots_(slot_count), messages_(messages) {}
+  SlotsScenario(int actors, int slot_count, int messages, Stores stores = Stores::kThrough)
+      : actors_(actors), slots_(slot_count), messages_(messages), stores_(stores) {}
 
   int actors() const override { return actors_; }
   std::span<std::byte> memory() override { return std::as_writable_bytes(std::span(&shared_, 1)); }
@@ -63,7 +65,9 @@ class SlotsScenario : public Scenario {
       if (actor + 1 < actors_) {
         machine.at(static_cast<std::uint64_t>(2 * m + 1));
         waiter.until([&] { return to.ready(); }, {actor + 1, 0});
-        SimAtomics::store_plain(*reinterpret_cast<std::uint64_t*>(to.slot()), value);
+        const bool past = stores_ == Stores::kPast || (stores_ == Stores::kInTurn && m % 2 == 1);
+        auto& slot = *reinterpret_cast<std::uint64_t*>(to.slot());
+        past ? SimAtomics::store_past(slot, value) : SimAtomics::store_plain(slot, value);
         CallRecord record;
         record.count = value;
         to.push(value, record);
@@ -108,6 +112,7 @@ class SlotsScenario : public Scenario {
   const int actors_;
   const int slots_;
   const int messages_;
+  const Stores stores_;
   Shared shared_{};
 };
 

@@ -19,6 +19,12 @@ TEST_P(Slots, TwoSlotsCarryEveryMessage) {
   SlotsScenario scenario(2, 2, 5);
   expect_passes(scenario, GetParam());
 }
+TEST_P(Slots, CarryWhatIsStoredPastTheCaches) {
+  SlotsScenario past(2, 2, 5, SlotsScenario::Stores::kPast);
+  expect_passes(past, GetParam());
+  SlotsScenario in_turn(3, 1, 2, SlotsScenario::Stores::kInTurn);
+  expect_passes(in_turn, GetParam());
+}
 TEST_P(Slots, SleepsThatTimeOutDoNoHarm) {
   SlotsScenario scenario(2, 2, 4);
   expect_passes(scenario, GetParam(), {2, Limits::kUnlimited});
@@ -43,6 +49,11 @@ class SlotsMutant : public testing::TestWithParam<MutantCase> {};
 TEST_P(SlotsMutant, IsFound) {
   SlotsScenario scenario(2, 2, 4);
   expect_found(scenario, GetParam().model, GetParam().mutant, GetParam().failure);
+}
+
+TEST(SlotsPastTheCaches, NeedTheFence) {
+  SlotsScenario scenario(2, 2, 4, SlotsScenario::Stores::kPast);
+  expect_found(scenario, Model::kTso, without(Kind::kNoPastFence), "data race");
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Parts of the stages simt and simt_more (tests/run.sh): the same tests in other modes of the
+# Parts of the stages simt and simt_weak (tests/run.sh): the same tests in other modes of the
 # emulated GPU. Both cores work all the time: tests/run_tests.py divides tests among processes, and
 # rounds with seeds run side by side.
 #

@@ -62,22 +62,21 @@ class BasicStoreChoice {
   // Runs move(past) once, which copies `bytes` into memory that peers read next.
   template <class Move>
   void copy(std::size_t bytes, const Move& move) {
-    if (bytes < kTimedFrom || fixed_) return move(past(bytes));
+    if (bytes < kTimedFrom || fixed_ || (ticks_per_ns_ == 0 && !calibrate()))
+      return move(past(bytes));
     const std::uint64_t before = Clock::now();
-    const bool tries = past_ && turn_ == Turn::kNone && before - tried_ >= try_again_;
+    const bool tries = past_ && !compares_ && before - tried_ >= try_again_;
     const bool past = past_ && !tries;
     move(past);
-    if (past && turn_ != Turn::kCompares) return;
+    if (past && !compares_) return;
     note(past, bytes, before, Clock::now());
   }
 
  private:
   static constexpr int kInARow = 3;
-  enum class Turn { kNone, kCompares };
 
   // Of each way in turn while past_: first one through the cache, then one past it.
   void note(bool past, std::size_t bytes, std::uint64_t before, std::uint64_t now) {
-    if (ticks_per_ns_ == 0 && !calibrate()) return;
     const double ns =
         static_cast<double>(now - before) / ticks_per_ns_ / static_cast<double>(bytes);
     if (!past_) {
@@ -89,10 +88,11 @@ class BasicStoreChoice {
     } else if (!past) {
       through_ns_ = ns;
       tried_ = now;
-      turn_ = Turn::kCompares;
+      compares_ = true;
     } else {
-      turn_ = Turn::kNone;
-      const bool near = through_ns_<kFastNs, no_better = ns> kGain * through_ns_;
+      compares_ = false;
+      const bool near = through_ns_ < kFastNs;
+      const bool no_better = ns > kGain * through_ns_;
       if (!near && !no_better) {
         in_a_row_ = 0;
       } else if (++in_a_row_ >= kInARow) {
@@ -120,7 +120,7 @@ class BasicStoreChoice {
   }
 
   bool past_ = false, fixed_ = false;
-  Turn turn_ = Turn::kNone;
+  bool compares_ = false;    // the next timed copy past the caches is compared with through_ns_
   int in_a_row_ = 0;         // copies that speak for the other way
   double through_ns_ = 0;    // per byte, of the newest try
   double ticks_per_ns_ = 0;  // 0: not known yet

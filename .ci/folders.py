@@ -7,6 +7,7 @@ import functools
 import re
 
 TABLE = ".ci/folders.txt"
+INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 
 
 def folder_of(path):

@@ -15,7 +15,7 @@ import sys
 import tokenize
 
 from classes import class_findings
-from folders import TABLE, folder_of, may_include, row_findings
+from folders import INCLUDE, TABLE, folder_of, may_include, row_findings
 from generated import generated_findings
 from patches import patch_findings
 
@@ -236,7 +236,7 @@ def findings(path):
         home = ONE_SOURCE.get(package.group(1)) if package else None
         if home not in (None, path) and layer != "tests":
             yield number, f"{package.group(1)} takes seconds to compile: {home} alone includes it"
-        include = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        include = INCLUDE.match(line)
         if include and layer in LAYERS:
             target = include.group(1)
             included = target.split("/")[0]

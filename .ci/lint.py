@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the sources that no compiler makes: layers, file sizes, line lengths, format, words;
-and of the pages: lengths, links, that the files and tests that they name exist, and that generated
-pages have what the sources' tables have.
+of the pages: lengths, links, that the files and tests that they name exist, and that generated
+pages have what the sources' tables have; and of the subjects of new commits.
 
 Exits 1 and prints every finding as path:line: text.
 """
@@ -18,6 +18,7 @@ from classes import class_findings
 from folders import INCLUDE, TABLE, folder_of, may_include, row_findings
 from generated import generated_findings
 from patches import patch_findings
+from subjects import subject_findings
 
 LAYERS = ["base", "topology", "transport", "kernels", "collectives", "api", "bench", "tests"]
 SOURCES = (".cc", ".h", ".cu", ".c")
@@ -323,6 +324,9 @@ def main():
             failed += 1
     for path, text in [*class_findings(sources), *patch_findings(sources), *generated_findings()]:
         print(f"{path}:1: {text}")
+        failed += 1
+    for commit, text in subject_findings():
+        print(f"commit {commit}: {text}")
         failed += 1
     folders = {folder_of(path) for path in sources if path.split("/")[0] in LAYERS[:-1]}
     for text in row_findings(folders):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that C++ comments are about what is there: the names in them are names of the code, the
-files are files of the tree, and each comment stands on what it describes.
+"""Checks that C++ comments and pages are about what is there: the names in them are names of the
+code, the files are files of the tree, and each comment stands on what it describes.
 
 A name is a word in backquotes, a word with an inner capital (NetLink, kDepth) or an underscore, or
 a word with parentheses (push()). Examples, which are indented, may invent all but the methods that
-they call. FOREIGN lists names of other software.
+they call. On pages only what is in backquotes counts, and names only on those about the inside,
+where a program or a stage of tests/run.sh is a name, too. FOREIGN lists names of other software.
 """
 import functools
 import glob
@@ -14,10 +15,11 @@ SOURCES = (".cc", ".h", ".cu", ".c")
 OTHER_CODE = (".py", ".sh", ".cmake", "CMakeLists.txt", ".json", ".yml", ".in", ".inc", ".map")
 FOREIGN = set("""
     AArch64 ASan CMake CPython GFlop GPUDirect InfiniBand IPv4 IPv6 MurmurHash3 NVLink NVSwitch
-    PCIe PreMulSum PyTorch SGLang SplitMix64 TSan
+    PCIe PascalCase PreMulSum PyTorch SGLang SplitMix64 TSan
     ARPHRD_LOOPBACK CUDA_ERROR_NOT_SUPPORTED CollnetDirect IBV_ACCESS_OPTIONAL_RANGE NVLSTree
     PIPE_BUF TIME_WAIT UCX_DEBUG_SIGNO UCX_ERROR_SIGNALS cudaErrorAssert fg inference_all_reduce
-    ncclDebugLogSubSys ncclNet ncclProfiler_v5 ncclras pciDomainID seq_cst sm_70 sm_80 sm_89
+    ncclDebugLogSubSys ncclNet ncclProfiler_v5 ncclras numPipeOps pciDomainID regBuff seq_cst
+    sm_70 sm_80 sm_89 snake_case ucp_mem_unmap
 """.split())
 FOREIGN_FILES = set("""
     cuda_runtime.h net_v8.h net_v12.h profiler_v1.h profiler_v6.h train.py tuner_v2.h tuner_v6.h
@@ -25,7 +27,7 @@ FOREIGN_FILES = set("""
 """.split())
 PIECE = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'|'
                    r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-WORD = re.compile(r"[A-Za-z_]\w*")
+WORD = re.compile(r"\b[A-Za-z]\w*")
 BACKQUOTED = re.compile(r"`([\w:.>()&*-]+)`")
 START = r"(?<![\w/.@\\-])"
 CAPITALS = r"[A-Za-z]*[a-z][A-Z]\w*|[A-Z]{2,}[a-z]\w*"  # NetLink, kDepth, LLPush
@@ -39,6 +41,8 @@ EXAMPLE = re.compile(r"\s*(//|\*)\s{3,}\S")
 FILE = re.compile(START + r"([a-z0-9_-]+\.(?:h|cc|cu|py|sh))\b(?!\()")
 PATH = re.compile(r"(?<![\w/<])((?:base|topology|transport|kernels|collectives|api|bench|tests|"
                   r"docs|cmake|\.ci)/[\w./-]*\w\.(?:h|cc|cu|c|py|sh|md|txt|tsv|cmake))\b")
+CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+ABOUT_THE_INSIDE = "docs/internals/"
 TITLE = re.compile(r"\s*// (-{3,}|clang-format )")
 
 
@@ -68,6 +72,7 @@ class Names:
 
     def __init__(self, paths):
         self.comments, self.known = {}, set(FOREIGN)
+        self.sources = {path.rpartition("/")[2].partition(".")[0] for path in paths}
         for path in paths:
             if path.endswith(SOURCES + OTHER_CODE):
                 with open(path, encoding="utf-8") as file:
@@ -85,6 +90,11 @@ class Names:
             return any(map(start.match, self.known))
         singular = re.sub("(?<=ch)es$|s$", "", name)
         return bool({name, singular} & self.known or PLACEHOLDER.fullmatch(name))
+
+    @functools.cache
+    def is_run(self, name):
+        """True for a stage, and for a program whose name CMakeLists.txt puts together (micro_*)."""
+        return f"stage_{name}" in self.known or name in self.sources
 
 
 def names_of(comment):
@@ -109,10 +119,27 @@ def orphans(lines):
             yield number
 
 
+def page_findings(path, names, files):
+    """Yields (path, line, text) for what is in backquotes outside of blocks."""
+    with open(path, encoding="utf-8") as file:
+        text = CODE_BLOCK.sub(lambda found: "\n" * found.group().count("\n"), file.read())
+    for number, line in enumerate(text.split("\n"), 1):
+        for quoted in BACKQUOTED.findall(line):
+            if (named := FILE.fullmatch(quoted)) and named.group(1) not in files:
+                yield path, number, f"{quoted} is not there"
+            elif path.startswith(ABOUT_THE_INSIDE) and "." not in quoted:
+                for name in filter(is_name, WORD.findall(quoted)):
+                    if not names.has(name) and not names.is_run(name):
+                        yield path, number, f"{name}: nothing has this name"
+
+
 def comment_findings(paths):
     """Yields (path, line, text)."""
     names = Names(paths)
     files = {path.rpartition("/")[2] for path in paths} | FOREIGN_FILES
+    for path in paths:
+        if path.endswith(".md"):
+            yield from page_findings(path, names, files)
     for path, comments in names.comments.items():
         for number, comment in comments:
             for name in names_of(comment):

@@ -7,6 +7,7 @@ import functools
 import re
 
 TABLE = ".ci/folders.txt"
+PAGE, DESCRIBED = "docs/internals/contributing.md", "collectives/"
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 
 
@@ -38,6 +39,11 @@ def row_findings(folders):
         above.add(folder)
     for folder in sorted(folders - above):
         yield f"{folder} has no row: list what it may include of its layer"
+    with open(PAGE, encoding="utf-8") as file:
+        described = re.findall(r"^\| `([\w/]+)` \|", file.read(), re.MULTILINE)
+    for folder in above:
+        if folder.startswith(DESCRIBED) and folder not in described:
+            yield f"{folder} has no row in {PAGE}: say what it holds"
 
 
 def may_include(path, target):

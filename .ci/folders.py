@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks which folder of a layer includes which, by the rows of folders.txt.
 
-A row names only folders of rows above it, so includes between folders form no circle.
+A row names only folders of rows above it, so includes between folders form no cycle.
 """
 import functools
 import re

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks which folder of a layer includes which, by the rows of folders.txt.
 
-A row names only folders of rows above it, so includes between folders form no circle.
+A row names only folders of rows above it, so includes between folders form no cycle.
 """
 import functools
 import re
 
 TABLE = ".ci/folders.txt"
+PAGE, DESCRIBED = "docs/internals/contributing.md", "collectives/"
+INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 
 
 def folder_of(path):
@@ -37,6 +39,11 @@ def row_findings(folders):
         above.add(folder)
     for folder in sorted(folders - above):
         yield f"{folder} has no row: list what it may include of its layer"
+    with open(PAGE, encoding="utf-8") as file:
+        described = re.findall(r"^\| `([\w/]+)` \|", file.read(), re.MULTILINE)
+    for folder in above:
+        if folder.startswith(DESCRIBED) and folder not in described:
+            yield f"{folder} has no row in {PAGE}: say what it holds"
 
 
 def may_include(path, target):

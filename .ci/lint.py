@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the sources that no compiler makes: layers, file sizes, line lengths, format, words;
-and of the pages: lengths, links, that the files and tests that they name exist, and that generated
-pages have what the sources' tables have.
+of the pages: lengths, links, that the files and tests that they name exist, and that generated
+pages have what the sources' tables have; and of the subjects of new commits.
 
 Exits 1 and prints every finding as path:line: text.
 """
@@ -15,9 +15,11 @@ import sys
 import tokenize
 
 from classes import class_findings
-from folders import TABLE, folder_of, may_include, row_findings
+from comments import comment_findings
+from folders import INCLUDE, TABLE, folder_of, may_include, row_findings
 from generated import generated_findings
 from patches import patch_findings
+from subjects import subject_findings
 
 LAYERS = ["base", "topology", "transport", "kernels", "collectives", "api", "bench", "tests"]
 SOURCES = (".cc", ".h", ".cu", ".c")
@@ -91,10 +93,6 @@ ASKED = re.compile(r"(\.|->)poll_fd\(\)")
 HANDED_ON = "poll_fd() const"
 BESIDE_NETWORKS = ("collectives/", "transport/net/", "transport/proxy/")
 SLEEPER = "transport/net/sleeper."
-# Headers named in comments that are not Rondo's.
-FOREIGN = {"cuda_runtime.h", "nccl_device.h", "net_v12.h", "profiler_v6.h", "tuner_v6.h", "ucp.h",
-           "verbs.h"}
-NAMED_HEADER = re.compile(r"//.*?(?<![\w/.-])([a-z0-9_]+\.h)\b")
 # Package headers that take seconds to compile: each has one source that includes it, behind a
 # header of ours.
 ONE_SOURCE = {"CLI/": "bench/command_line.cc", "nlohmann/": "base/json.cc"}
@@ -121,11 +119,6 @@ STATUS_PAGE = "README.md"
 def tracked():
     listing = subprocess.run(["git", "ls-files"], check=True, capture_output=True, text=True)
     return listing.stdout.split("\n")[:-1]
-
-
-@functools.cache
-def header_names():
-    return {os.path.basename(path) for path in tracked()}
 
 
 def allowed(layer, included, path, target):
@@ -229,14 +222,11 @@ def findings(path):
         if path.startswith(BESIDE_NETWORKS) and not path.startswith(SLEEPER):
             if ASKED.search(line) and HANDED_ON not in line:
                 yield number, "a descriptor to sleep on: use net::Sleeper, which arms its source"
-        header = NAMED_HEADER.search(line) if path.endswith(SOURCES) else None
-        if header and header.group(1) not in header_names() | FOREIGN:
-            yield number, f"{header.group(1)} is not there"
         package = re.match(r'\s*#\s*include\s+<(\w+/)', line)
         home = ONE_SOURCE.get(package.group(1)) if package else None
         if home not in (None, path) and layer != "tests":
             yield number, f"{package.group(1)} takes seconds to compile: {home} alone includes it"
-        include = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        include = INCLUDE.match(line)
         if include and layer in LAYERS:
             target = include.group(1)
             included = target.split("/")[0]
@@ -323,6 +313,12 @@ def main():
             failed += 1
     for path, text in [*class_findings(sources), *patch_findings(sources), *generated_findings()]:
         print(f"{path}:1: {text}")
+        failed += 1
+    for path, line, text in comment_findings(paths):
+        print(f"{path}:{line}: {text}")
+        failed += 1
+    for commit, text in subject_findings():
+        print(f"commit {commit}: {text}")
         failed += 1
     folders = {folder_of(path) for path in sources if path.split("/")[0] in LAYERS[:-1]}
     for text in row_findings(folders):

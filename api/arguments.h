@@ -75,13 +75,11 @@ inline Status seconds_above_zero(double seconds, const char* function, const cha
               function, argument, seconds);
 }
 
-// NCCL_CHECK_MODE: checks before a call runs that its buffers are memory of this process. A wrong
-// pointer or count is then an error, not a crash in the middle of a collective.
+// Whether NCCL_CHECK_MODE, or its older name NCCL_CHECK_POINTERS, asks to check before a call runs
+// that its buffers are memory of this process. A wrong pointer or count is then an error, not a
+// crash in the middle of a collective. An unknown value is logged once and means DEFAULT.
 //
 // Cost: off (the default), one flag; on, seven system calls per buffer.
-
-// Reads NCCL_CHECK_MODE and its older name NCCL_CHECK_POINTERS. An unknown value is logged once and
-// means DEFAULT.
 bool buffer_checks_wanted();
 
 struct BufferUse {

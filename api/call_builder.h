@@ -11,10 +11,8 @@
 
 namespace rondo::api {
 
-// Applies the options of one call (ncclCollConfig_t).
-
-// Fails for invalid options. Also fails if no allowed algorithm can run the call, unless
-// forceAlgSelection is 0: then the choice is ignored.
+// Applies the options of one call. Fails for invalid options, and if no allowed algorithm can run
+// the call, unless forceAlgSelection is 0: then the choice is ignored.
 Status apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request* request);
 
 // Properties of a collective's arguments. api/collectives.cc defines one for each collective.

@@ -39,10 +39,8 @@ struct CallConfig {
 
 Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommConfig& comm);
 
-// Converts rondoCommOptions_t and ncclConfig_t to the engine's CommOptions.
-
-// Takes the environment's values; `options` (may be NULL) overrides them. Names, CTA limits and CTA
-// policy are from config.
+// The engine's CommOptions: the environment's values; `options` (may be NULL) overrides them.
+// Names, CTA limits and CTA policy are from config.
 Result<CommOptions> make_options(const CommConfig& config, const rondoCommOptions_t* options);
 
 }  // namespace rondo::api

@@ -11,7 +11,7 @@
 //   HandleTable<Comm> table(HandleKind::kComm);
 //   void* handle = table.insert(std::make_unique<Comm>(...));
 //   auto found = table.pin(handle);
-//   if (found.state == HandleState::kAlive) found.pin->do_something();
+//   if (found.state == HandleState::kAlive) return found.pin->rank();
 #pragma once
 
 #include <array>

@@ -149,22 +149,22 @@ typedef struct ncclConfig_v23100 {
   int nvlsHostMode;        /* ncclNvlsHostMode_t, or-ed */
 } ncclConfig_t;
 
-#define NCCL_CONFIG_INITIALIZER                                                                \
-  {                                                                                            \
-    sizeof(ncclConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE,                                   \
-        NCCL_CONFIG_UNDEF_INT, /* blocking, cgaClusterSize, minCTAs, maxCTAs */                \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                   \
-        NCCL_CONFIG_UNDEF_PTR,                        /* netName */                            \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* splitShare, trafficClass */           \
-        NCCL_CONFIG_UNDEF_PTR,                        /* commName */                           \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* collnetEnable, CTAPolicy */           \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* shrinkShare, nvlsCTAs */              \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* nChannelsPerNetPeer, nvlinkCentric */ \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* graphUsageMode, numRmaCtx */          \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* maxP2pPeers, graphStreamOrdering */   \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* launchOrderImplicit, numRmaSig */     \
-        NCCL_CONFIG_UNDEF_INT,                        /* rmaEagerInit */                       \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* hostCftMode, nvlsHostMode */          \
+#define NCCL_CONFIG_INITIALIZER                                                               \
+  {                                                                                           \
+    sizeof(ncclConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE,                                  \
+        NCCL_CONFIG_UNDEF_INT, /* blocking, cgaClusterSize, minCTAs, maxCTAs */               \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                  \
+        NCCL_CONFIG_UNDEF_PTR,                        /* netName */                           \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* splitShare, trafficClass */          \
+        NCCL_CONFIG_UNDEF_PTR,                        /* commName */                          \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* collnetEnable, CTAPolicy */          \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* shrinkShare, nvlsCTAs */             \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* nChannelsPer*, nvlinkCentricSched */ \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* graphUsageMode, numRmaCtx */         \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* maxP2pPeers, graphStreamOrdering */  \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* launchOrderImplicit, numRmaSig */    \
+        NCCL_CONFIG_UNDEF_INT,                        /* rmaEagerInit */                      \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, /* hostCftMode, nvlsHostMode */         \
   }
 
 /* ---- Options of one call -------------------------------------------------------------------- */

@@ -18,8 +18,6 @@
 
 namespace rondo::api {
 
-// EntryPoint: a number and a name for each NCCL function that the library exports.
-
 // clang-format off
 #define RONDO_ENTRY_POINTS(X) \
   X(AllGather) X(AllGatherConfig) X(AllReduce) X(AllReduceConfig) X(AlltoAll) X(AlltoAllConfig) \
@@ -43,6 +41,7 @@ namespace rondo::api {
   X(TeamRankToLsa) X(TeamRankToWorld) X(TeamWorld) X(WaitSignal) X(WinGetUserPtr)
 // clang-format on
 
+// A number and a name for each NCCL function that the library exports.
 enum class EntryPoint : unsigned char {
 #define RONDO_ENTRY_POINT(name) k##name,
   RONDO_ENTRY_POINTS(RONDO_ENTRY_POINT)

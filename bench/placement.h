@@ -18,10 +18,9 @@
 
 namespace rondo::bench {
 
-// --bind: binds the calling thread to one CPU.
-
-// Binds to CPU number `turn` (modulo their count) of those that the thread may use. Call it after
-// joining, so that the library counts all CPUs. If the kernel refuses, nothing changes.
+// --bind: binds the calling thread to CPU number `turn` (modulo their count) of those that it may
+// use. Call it after joining, so that the library counts all CPUs. If the kernel refuses, nothing
+// changes.
 inline void bind_to_cpu(int turn) {
   cpu_set_t allowed, one;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;

@@ -9,8 +9,6 @@
 
 namespace rondo::bench {
 
-// The hash for the judge's inputs (reference.h): 32 well mixed bits of (seed, rank, index).
-
 // The finaliser of MurmurHash3: every input bit changes every output bit with probability 1/2.
 constexpr std::uint32_t mix(std::uint32_t x) {
   x = (x ^ (x >> 16)) * 0x85ebca6bu;
@@ -22,6 +20,7 @@ constexpr std::uint32_t stream_key(std::uint32_t seed, int rank) {
   return mix(seed * 0x9e3779b1u + static_cast<std::uint32_t>(rank) * 0x7feb352du + 1);
 }
 
+// The hash for the inputs of checked calls (reference.h): 32 mixed bits of (seed, rank, index).
 constexpr std::uint32_t hash_at(std::uint32_t key, std::size_t index) {
   return mix(static_cast<std::uint32_t>(index) * 0x9e3779b1u +
              static_cast<std::uint32_t>(index >> 32) * 0x846ca68bu + key);

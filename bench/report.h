@@ -53,9 +53,8 @@ Result<Comparison> compare(const std::string& baseline_path, const Context& cont
 std::string preamble_of(const Context& context, const Options& options,
                         const std::function<int(int)>& group_of);
 
-// conclude(): ends a run. Prints the footer below the table, writes the files, and returns the exit
-// code.
-
+// Ends a run. Prints the footer below the table, writes the files, and returns the exit code.
+//
 // `code` is the exit code of the run itself. If it is kOk, wrong data, NCCL_TESTS_MIN_BW, the
 // baseline and the files can change it.
 int conclude(std::FILE* out, const Options& options, const Context& context, const Run& run,

@@ -6,23 +6,25 @@
 #   once          what runs once a process or a communicator: Release compiles it for size
 #   engine...     collectives/gpu, in builds with GPUs: both kinds
 
-# Sources that run once per process or communicator, and not in its calls.
-set(RONDO_NOT_IN_CALLS
-    "^base/(env|fmt|json|printable|text_file)"
-    ^topology/
-    "^kernels/(check|sim)/"
-    "^collectives/(communicator|context|faults|model|status|trace|watchdog)/"
-    "^collectives/planner/(cost_fit|explain|function_lists|tune_file|[a-z]+_reasons)"
-    "^collectives/gpu/(agree/memory_exchange|rank/(agree_on_plan|bind|window_memory))"
-    ^collectives/gpu/team/team_connections
-    "^collectives/gpu/channels/(multicast_memory|shared_)"
-    "^collectives/gpu/plan/(channel_orders|channel_search|explain_devices|gpu_plan|p2p_reach)"
-    "^transport/(auth|bootstrap|launch|networks|status)/"
-    "^transport/memory/(memory_handle|pinned_file|virtual_memory)"
-    "^transport/shm/(host_group|memfd|unix_)"
-    ^transport/socket/interfaces
-    ^transport/tcp/tcp_network
-    "^transport/(ucx|verbs)/[^/]*.cc$")
+# Sources that run once per process or communicator, and not in its calls: a row for each folder, of
+# all its own sources, or of those that the row names (base/env.cc, ...).
+set(RONDO_ONCE
+    "base: env env_table env_unused fmt json printable text_file"
+    topology topology/channels topology/graph
+    transport/auth transport/bootstrap transport/launch transport/networks transport/status
+    "transport/memory: memory_handle pinned_file virtual_memory"
+    "transport/shm: host_group memfd unix_meeting unix_socket"
+    "transport/socket: interfaces"
+    "transport/tcp: tcp_network"
+    transport/ucx transport/verbs
+    kernels/check kernels/sim
+    collectives/communicator collectives/context collectives/faults collectives/model
+    collectives/status collectives/trace collectives/watchdog
+    "collectives/planner: cost_fit device_reasons explain function_lists host_reasons tune_file"
+    "collectives/gpu/agree: memory_exchange"
+    "collectives/gpu/channels: multicast_memory shared_connections"
+    "collectives/gpu/plan: channel_orders channel_search explain_devices gpu_plan"
+    "collectives/gpu/rank: agree_on_plan bind_across_hosts bind_processes binding window_memory")
 # Sources of collectives/gpu in a build without GPUs: absent.cc instead of the engine, and the plans
 # that `rondo explain` and `rondo simulate` make for GPUs that are not present.
 set(RONDO_GPU_WITHOUT_ENGINE
@@ -55,14 +57,37 @@ function(rondo_remove_absent list_name)
   set(${list_name} ${kept} PARENT_SCOPE)
 endfunction()
 
+# The sources that the rows of RONDO_ONCE mark. Fails on a row whose folder or source is not there.
+function(rondo_once_sources list_name)
+  set(found "")
+  foreach(row ${RONDO_ONCE})
+    string(REGEX MATCH "^([^:]+):?(.*)$" row "${row}")
+    set(folder ${CMAKE_SOURCE_DIR}/${CMAKE_MATCH_1})
+    separate_arguments(names UNIX_COMMAND "${CMAKE_MATCH_2}")
+    list(TRANSFORM names REPLACE "(.+)" "${folder}/\\1.cc")
+    file(GLOB sources ${folder}/*.cc)
+    foreach(source ${names})
+      if(NOT source IN_LIST sources)
+        message(FATAL_ERROR "${source} is not there: mend RONDO_ONCE in cmake/RondoLayers.cmake")
+      endif()
+    endforeach()
+    if(NOT sources)
+      message(FATAL_ERROR "${folder} holds no source: mend RONDO_ONCE in cmake/RondoLayers.cmake")
+    endif()
+    if(names)
+      set(sources ${names})
+    endif()
+    list(APPEND found ${sources})
+  endforeach()
+  set(${list_name} ${found} PARENT_SCOPE)
+endfunction()
+
 # rondo_part(<layer> <part> <list of sources> libraries...): objects of sources for calls and for
 # once.
 function(rondo_part layer part list_name)
+  rondo_once_sources(marked)
   set(calls ${${list_name}})
-  foreach(place ${RONDO_NOT_IN_CALLS})
-    string(REGEX REPLACE "^\\^" "^${CMAKE_SOURCE_DIR}/" place ${place})
-    list(FILTER calls EXCLUDE REGEX ${place})
-  endforeach()
+  list(REMOVE_ITEM calls ${marked})
   set(once ${${list_name}})
   list(REMOVE_ITEM once ${calls} "")
   foreach(kind calls once)

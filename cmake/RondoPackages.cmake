@@ -25,7 +25,7 @@ macro(rondo_package component package section summary)
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section})
   set(CPACK_COMPONENT_${upper}_DESCRIPTION "${summary}")
   set(doc ${CMAKE_INSTALL_DATADIR}/doc/${package})
-  install(FILES ${CMAKE_SOURCE_DIR}/docs/LICENSE RENAME copyright DESTINATION ${doc}
+  install(FILES ${CMAKE_SOURCE_DIR}/LICENSE RENAME copyright DESTINATION ${doc}
           COMPONENT ${component})
   install(FILES ${CMAKE_SOURCE_DIR}/docs/CHANGELOG.md RENAME changelog DESTINATION ${doc}
           COMPONENT ${component})

@@ -81,9 +81,9 @@ enum class Binding { kNone, kCores, kNumaNodes };
 std::vector<CpuList> deal_cpus(const HostTopology& host, const CpuList& allowed, Binding binding,
                                int ranks);
 
-// The two implementations of discover() (topology/host_topology.h). Each fills the structural part
-// of a HostTopology: cores, NUMA nodes, caches, packages, memory, CPU names.
-
+// The two implementations of discover(). Each fills the structural part of a HostTopology: cores,
+// NUMA nodes, caches, packages, memory, CPU names.
+//
 // By hwloc: this machine, an XML file or a synthetic description, by the options.
 Status read_by_hwloc(const DiscoverOptions& options, HostTopology& host);
 

@@ -22,12 +22,10 @@ struct NetInterface {
 // Sorted by name; empty if /sys is not mounted. `root` is put before /sys (tests).
 std::vector<NetInterface> read_net_interfaces(const std::string& root = "");
 
-// The directories of PCI devices in /sys/devices. Their paths show the bridges above each device.
+// The directory in /sys/devices of the PCI device with this address (upper or lower case); empty if
+// there is none. Its path shows the bridges above the device. `root` is put before /sys (tests).
 //
 //   const std::string path = pci_path("0000:01:00.0");
-
-// The directory of the device with this address (upper or lower case); empty if there is none.
-// `root` is put before /sys (tests).
 std::string pci_path(std::string address, const std::string& root = "");
 
 // The path without symbolic links, from /sys/devices on; empty if there is none.

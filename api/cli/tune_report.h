@@ -16,15 +16,15 @@
 
 namespace rondo::cli {
 
+// The collectives that are measured in host memory: the values of --only.
+std::vector<std::string> measured_collectives();
+
 // rondo tune in host memory: measures calls, each with a forced algorithm, and converts them to
 // samples for the cost model.
 //
 // Ranks are processes on this host, on simulated hosts (NCCL_HOSTID, over loopback), or on this
 // host and a peer. Cost: seconds.
-
-// The collectives that are measured in host memory: the values of --only.
-std::vector<std::string> measured_collectives();
-
+//
 // `only`: only this collective; empty: all. `peer`: the other host for calls between hosts, which
 // must make the same call; null: loopback.
 Result<std::vector<MeasuredCall>> measure_host_calls(const TuneSizes& sizes, std::string_view only,

@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE / "source" if (HERE / "source").is_dir() else HERE.parents[1]
 # What CMake reads. tests: the topology files that the command knows by name.
 SOURCES = ["CMakeLists.txt", "cmake", "base", "topology", "transport", "kernels", "collectives",
-           "api", "bench", "tests/topology", "docs/LICENSE", "docs/CHANGELOG.md"]  # fmt: skip
+           "api", "bench", "tests/topology", "LICENSE", "docs/CHANGELOG.md"]  # fmt: skip
 
 
 def version() -> str:

@@ -9,7 +9,7 @@
  *
  * A call is usual if its tensors are dense, on the CPU and of the class torch.Tensor or Parameter,
  * if the library has their type, and if the operation is built in. An asynchronous call needs a
- * stream; `issuing` is locked while it is put there. Cost: about a microsecond beside the library.
+ * stream; its lock is held while it is put there. Cost: about a microsecond beside the library.
  */
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>

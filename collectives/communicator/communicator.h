@@ -148,7 +148,7 @@ class Communicator {
   };
   MemoryUse memory() const;
   // suspend() frees Rondo's own device memory; resume() allocates it again at the same addresses.
-  // Called by all ranks, after their calls. After kOutOfMemory, resume() may be called again.
+  // Called by all ranks, after their calls. A resume() that lacked memory may be called again.
   Status suspend();
   Status resume();
 

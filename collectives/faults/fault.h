@@ -34,8 +34,6 @@ struct Mismatch {
   std::string text;
 };
 
-// Encodes a fault as bytes for the ranks of other hosts.
-
 // The first byte of a control message.
 inline constexpr std::uint8_t kFaultMessage = 1;
 inline constexpr std::uint8_t kReportMessage = 2;    // collectives/faults/rank_report.h
@@ -43,6 +41,7 @@ inline constexpr std::uint8_t kStandingMessage = 3;  // collectives/faults/statu
 inline constexpr std::uint8_t kStandingAnswer = 4;   // its acknowledgement
 inline constexpr std::uint8_t kMessagesNote = 5;     // collectives/faults/message_notes.h
 
+// A fault as bytes for the ranks of other hosts.
 std::vector<std::byte> encode_fault(const Fault& fault);
 
 // Ranks in the result are in -1..ranks-1 for any bytes. A message that cannot be read becomes a

@@ -62,7 +62,7 @@ class StatusTree {
   struct Options {
     int rank = 0, ranks = 1;
     std::vector<int> ancestors;  // ancestors_of()
-    std::vector<int> children;   // children_of(): they get tell()'s message even before they send
+    std::vector<int> children;   // children_of(): they learn of a fault even before they send
     std::function<void(int peer, std::span<const std::byte>)> send;
     std::function<bool(int peer)> has_ended;  // whether the link to the peer has ended
     // At rank 0: news of every other rank. At other ranks, after rank 0 ended or left: news of rank
@@ -129,7 +129,7 @@ class StatusTree {
   std::int64_t now_ns_ = 0, ticked_at_ns_ = 0;  // now_ns_ counts only time in which this ran
   std::int64_t sent_at_ns_ = 0, waits_since_ns_ = 0;
   bool has_begun_ = false;
-  std::vector<std::byte> reported_;  // tell()'s message; empty: none
+  std::vector<std::byte> reported_;  // report_fault()'s message; empty: none
 };
 
 // Messages of a StatusTree as bytes. Readers validate their input: an item that no rank can have

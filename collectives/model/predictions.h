@@ -32,16 +32,14 @@ double closed_form_ns(const sim::Machine& machine, const sim::SimCall& call);
 // Maximum of ranks times rings for which rings are simulated; above it the closed form is used.
 inline constexpr int kMaxSimulated = 4096;
 
-// Rows of `rondo explain --topo` about a call on a machine, in addition to the algorithm that would
-// run: its predicted time, faster alternatives, the limiting wire, and the size at which another
-// algorithm runs. Costs are priors: see predictions.h.
-
 // Input for bus bandwidth: moved bytes, and their factor (bench/kinds.h).
 struct BusBytes {
   double moved = 0, factor = 1;
 };
 
-// If no algorithm of the call is simulated, one row reports that.
+// Rows of `rondo explain --topo` about a call on a machine, in addition to the algorithm that would
+// run: its predicted time, faster alternatives, the limiting wire, and the size at which another
+// algorithm runs. Costs are priors. If no algorithm of the call is simulated, one row reports that.
 Result<std::vector<ExplainRow>> explain_prediction(const GpuCluster& cluster,
                                                    const CallRecord& record, BusBytes bytes,
                                                    const Wishes& wishes = {});

@@ -6,7 +6,7 @@
 // with a cached plan do not reach it. If the line is not enabled, the cost is a check of the log
 // level. The first kMaxSizes sizes of a communicator are logged.
 //
-//   choices_.tell(facts, record, plan);
+//   choices_.report(facts, record, plan);
 #pragma once
 
 #include <cstddef>

@@ -30,9 +30,8 @@
 
 namespace rondo {
 
-// HostMap: which rank of a communicator is on which host. Hierarchical algorithms read it.
-
-// Hosts are in the order of their first ranks; the ranks of a host ascend.
+// HostMap: which rank of a communicator is on which host. Hierarchical algorithms read it. Hosts
+// are in the order of their first ranks; the ranks of a host ascend.
 struct HostMap {
   int hosts;
   int host;          // the host of this rank

@@ -17,11 +17,6 @@
 
 namespace rondo::check {
 
-// LinksProgram: an executor of Primitives algorithms that only records the verbs.
-//
-// Each of the functions that a rank runs at once (roles) is recorded as a list of its own.
-// LinksChecker runs the lists of all ranks.
-
 // The actions of a verb, in this order: receive, combine, finish, write the output, send.
 struct LinkVerb {
   enum class Operand : std::uint8_t { kNone, kInput, kOutput };
@@ -101,6 +96,10 @@ class LinkPort {
   int channel_;
 };
 
+// LinksProgram: an executor of Primitives algorithms that only records the verbs.
+//
+// Each of the functions that a rank runs at once (roles) is recorded as a list of its own.
+// LinksChecker runs the lists of all ranks.
 class LinksProgram {
  public:
   using Port = LinkPort<LinksProgram>;

@@ -17,19 +17,18 @@
 
 namespace rondo::check {
 
-// Clocks: vector clocks, which determine the actions that signals order.
-//
-// A thread is one rank, or one of several algorithms that a rank runs at once. A signal carries a
-// snapshot of its sender's clock. A thread that waits for a signal joins exactly that snapshot,
-// even if later signals have already arrived. So an order that exists only in this schedule does
-// not count, and one schedule finds every pair of unordered accesses of its algorithm.
-
 // When a thread did something.
 struct Stamp {
   std::uint32_t thread = 0;
   std::uint32_t time = 0;  // 0: before everything
 };
 
+// Clocks: vector clocks, which determine the actions that signals order.
+//
+// A thread is one rank, or one of several algorithms that a rank runs at once. A signal carries a
+// snapshot of its sender's clock. A thread that waits for a signal joins exactly that snapshot,
+// even if later signals have already arrived. So an order that exists only in this schedule does
+// not count, and one schedule finds every pair of unordered accesses of its algorithm.
 class Clocks {
  public:
   using Snapshot = std::vector<std::uint32_t>;
@@ -95,13 +94,6 @@ class Expressions {
 // The balanced binary tree over `values`: split at the largest power of two below their number.
 Expr balanced_tree(Expressions& pool, const std::vector<Expr>& values);
 
-// TrackedMemory: a buffer of expressions that records which thread accessed each element and when.
-//
-// Guarantees: read() and write() report every access that no signal orders after an earlier
-// conflicting one (a read of data that is not published, a write over data that others may still
-// read), every read of unwritten memory, and every access out of bounds. The report names both
-// ranks, the buffer and the element. Cost: a few comparisons per access.
-
 // The first error found; empty if there is none.
 struct Verdict {
   std::string finding;
@@ -118,6 +110,12 @@ struct Witness {
   Verdict verdict;
 };
 
+// TrackedMemory: a buffer of expressions that records which thread accessed each element and when.
+//
+// Guarantees: read() and write() report every access that no signal orders after an earlier
+// conflicting one (a read of data that is not published, a write over data that others may still
+// read), every read of unwritten memory, and every access out of bounds. The report names both
+// ranks, the buffer and the element. Cost: a few comparisons per access.
 class TrackedMemory {
  public:
   TrackedMemory() = default;

@@ -31,7 +31,7 @@ RONDO_FN inline bool learns_to_go_on(EndAt end, bool incoming) {
 
 // Waits until the end's counter is high enough. False if the wait failed. acquires: the peer's
 // stores to the counter are ordered by a fence (signal_warp.h). waiter: the context for reports,
-// with control(), call(), channel(), told() (wait_until()).
+// with control(), call(), channel(), reporter() (wait_until()).
 template <class Waiter>
 RONDO_FN inline bool wait_for_end(EndAt end, bool incoming, bool acquires, const Waiter& waiter) {
   using device::Scope;

@@ -131,7 +131,7 @@ struct NoReporter {
 };
 
 // Waits until ready(). False: the wait must end, and the CTA has failed. A wait longer than
-// kTurnsBetweenLooks calls told.waits(), and told.goes_on() when it ends without failure.
+// kTurnsBetweenLooks calls reporter.waits(), and reporter.goes_on() when it ends without failure.
 template <class Ready, class Call, class Reporter = NoReporter>
 RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const Call& call, Awaited awaited,
                                 const Reporter& reporter = {}) {
@@ -148,7 +148,7 @@ RONDO_FN inline bool wait_until(Ready&& ready, Control* control, const Call& cal
   return true;
 }
 
-// The same by a whole warp: until ready() on all of its lanes. Its first lane calls `told`.
+// The same by a whole warp: until ready() on all of its lanes. Its first lane calls `reporter`.
 template <class Ready, class Call, class Reporter = NoReporter>
 RONDO_FN inline bool wait_together(Ready&& ready, Control* control, const Call& call,
                                    Awaited awaited, const Reporter& reporter = {}) {

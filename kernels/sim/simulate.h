@@ -54,18 +54,18 @@ struct SimLimits {
 Result<SimResult> simulate(const Machine& machine, const SimCall& call,
                            const SimLimits& limits = {});
 
-// simulate_until_even(): simulates more and more rounds of a call until equal numbers of rounds
-// take equal time, then extrapolates the rest (`extrapolated`).
-//
-// `all`: the call's number of rounds. If the time never becomes even, all rounds are simulated:
-// slow, but correct. Cost: three runs per doubling.
-
 // The number of rounds to start with, and the relative difference allowed between periods.
 struct Evenness {
   std::uint64_t minimum = 4;
   double tolerance = 1e-3;
 };
 
+// Simulates more and more rounds of a call until equal numbers of rounds take equal time, then
+// extrapolates the rest (`extrapolated`).
+//
+// `all`: the call's number of rounds. If the time never becomes even, all rounds are simulated:
+// slow, but correct. Cost: three runs per doubling.
+//
 // simulate(rounds): simulates the first rounds and the incomplete one at the call's end.
 // simulate_all(): simulates all.
 template <class Simulate, class SimulateAll>

@@ -279,8 +279,7 @@ TEST(PeerReadFaults, MemoryThatIsNotThereIsNamed) {
 }
 
 #ifdef __x86_64__
-// A reader stands still just before a read, until its peer has left the call and stored other data.
-
+// It stands still just before a read, until its peer has left the call and stored other data.
 EngineRank* late_reader = nullptr;
 
 // Makes the caught read later, from /proc.

@@ -86,7 +86,7 @@ class Peers {
   static cuda::ListedCall whole_launch(unsigned ctas) {
     return {{}, static_cast<std::uint16_t>(ctas), kThreads, 0};
   }
-  // Launches on one device only, with one CTA; peers arrive at barriers as set by tell().
+  // Launches on one device only, with one CTA; peers arrive at barriers as set by report().
   template <class Kernel>
   std::shared_ptr<Grid> launch_alone(int place, cuda::ReduceArgs args,
                                      const std::shared_ptr<Grid>& before = nullptr) {

@@ -58,6 +58,7 @@ class Packing {
 };
 
 // An upper bound for the rate of any set of channels: the minimum cut of the wires that routes use.
+// In GB/s, for all channels together; for rings if `wires` have no ports. Infinite: no traffic.
 //
 // A ring on one host crosses every cut between two of its GPUs in both directions. A path through a
 // host crosses every cut between the network and a GPU in both directions. It crosses every cut
@@ -67,8 +68,6 @@ class Packing {
 // depend on the search.
 //
 // Cost: four flows per GPU, each O(nodes * wires^2) at worst; 8 GPUs take microseconds.
-
-// In GB/s, for all channels together; for rings if `wires` have no ports. Infinite: no traffic.
 double bound_gbs(const Wires& wires, PortUse ports);
 
 }  // namespace rondo::topology

@@ -30,14 +30,6 @@ std::string label(const Graph& graph, int node);
 // For a GPU in MIG mode: "MIG, 2 instances".
 std::string mig_text(const GraphNode& gpu);
 
-// A Graph as a picture in graphviz's language: `rondo topo --svg` renders it, `--dot` prints it.
-//
-// A frame is a NUMA node with the devices below it. The width of a line shows the rate of its link;
-// it is dashed if the rate is assumed or unknown. A legend explains the colours. NVLinks between
-// GPUs have their own frame, because all GPUs of the tree are in one row. Names come from files and
-// may hold any bytes; they are escaped, so that none can end a label. Guarantees: one line of text
-// per node and link. Cost: proportional to the number of links.
-
 // Additions to the picture of the machine.
 struct Overlay {
   struct Row {
@@ -48,6 +40,13 @@ struct Overlay {
   std::vector<Row> legend{};
 };
 
+// A Graph as a picture in graphviz's language: `rondo topo --svg` renders it, `--dot` prints it.
+//
+// A frame is a NUMA node with the devices below it. The width of a line shows the rate of its link;
+// it is dashed if the rate is assumed or unknown. A legend explains the colours. NVLinks between
+// GPUs have their own frame, because all GPUs of the tree are in one row. Names come from files and
+// may hold any bytes; they are escaped, so that none can end a label. Guarantees: one line of text
+// per node and link. Cost: proportional to the number of links.
 std::string describe_dot(const Graph& graph, const Overlay& overlay = {});
 
 // A text as a quoted graphviz label.

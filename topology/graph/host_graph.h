@@ -18,7 +18,7 @@ namespace rondo::topology {
 
 // Reads a file that describes a machine: NCCL's topology file (nccl_xml.h) or hwloc's XML
 // (hwloc_graph.h). Its first element decides which.
-
+//
 // kSystemError: the file cannot be read. kInvalidArgument: neither format, or damaged.
 Result<ParsedGraph> read_graph_file(const std::string& path);
 

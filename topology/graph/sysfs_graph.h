@@ -19,20 +19,20 @@
 
 namespace rondo::topology {
 
-// Adds a PCI device and the switches above it to a graph, from the list of ports on its path.
-//
-// A switch is one bridge node, with the bus id of its upstream port. Root ports belong to the NUMA
-// node. Cost: a search of the builder's nodes per switch.
-//
-//   hang_by_way(builder, gpu, {"0000:00:01.0", "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"},
-//   numa,
-//               rate);  // root port, upstream port, downstream port, GPU: one switch
-
 // Returns rate, lanes and source of the link between two ports, by their bus ids. `above` is empty
 // if the device is on the root bus.
 using PciRate = std::function<GraphLink(const std::string& below, const std::string& above)>;
 
-// `way`: bus ids from the root port to the device, with both. New switches are added.
+// Adds a PCI device and the switches above it to a graph, from the list of ports on its path.
+//
+// `way`: bus ids from the root port to the device, with both. A switch is one bridge node, with the
+// bus id of its upstream port. Root ports belong to the NUMA node. Cost: a search of the builder's
+// nodes per switch.
+//
+//   // root port, upstream port, downstream port, GPU: one switch
+//   const std::vector<std::string> way{"0000:00:01.0", "0000:01:00.0", "0000:02:00.0",
+//                                      "0000:03:00.0"};
+//   hang_by_way(builder, gpu, way, numa, rate);
 void hang_by_way(GraphBuilder& builder, int device, const std::vector<std::string>& way, int numa,
                  const PciRate& rate);
 

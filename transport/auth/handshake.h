@@ -129,10 +129,8 @@ class Handshake {
   bool proof_failed_ = false;
 };
 
-// Moves the bytes of a handshake over a socket.
-
-// Sends and receives as far as possible now. kRemoteError: the connection ended or broke, or the
-// handshake was refused; the text contains the reason.
+// Moves the bytes of a handshake over a socket, as far as possible now. kRemoteError: the
+// connection ended or broke, or the handshake was refused; the text contains the reason.
 Status move(Handshake& handshake, int socket);
 
 // The whole handshake of a connector. Calls `payload` once the other side is proven.

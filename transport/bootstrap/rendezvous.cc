@@ -177,7 +177,7 @@ void Rendezvous::collect(std::vector<pollfd>& entries) const {
 }
 
 void Rendezvous::serve(std::span<const pollfd> ready) {
-  // fail_all and hear never add or remove guests.
+  // fail_all() and receive_from() never add or remove guests.
   for (std::size_t i = 0; i < ready.size(); ++i)
     if (ready[i].revents != 0) receive_from(*guests_[i]);
   std::erase_if(guests_, [](const auto& guest) { return guest->gone && !guest->member; });

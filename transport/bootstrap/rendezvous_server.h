@@ -41,7 +41,7 @@ class RendezvousServer {
   // Closes the rendezvous with this tag if no rank has joined, or if survivors have
   // failed to meet before their rank 0 came.
   void close_rendezvous(const auth::Tag& tag);
-  // Failed rendezvous continue until all ranks have received the error, at most until `telling`.
+  // Failed rendezvous continue until all ranks have received the error, at most until `reporting`.
   void stop(net::Clock::time_point reporting = {});
 
  private:

@@ -35,6 +35,10 @@ class Secret {
   Digest bytes_{};
 };
 
+// The secret that the ranks of an id prove to each other: the id's secret; with RONDO_SECRET, a
+// secret derived from both. kInvalidArgument if RONDO_SECRET is too short or its file is not as
+// above.
+//
 // The job's secret (RONDO_SECRET). It is mixed into the secret of every id, so that a process that
 // reads an id, or can compute one (NCCL_COMM_ID, a launcher's variables), still cannot join.
 //
@@ -42,10 +46,6 @@ class Secret {
 // root) that no other user can access. The file's text, without trailing white space, is the
 // secret. `rondo run` makes one for each job. The file is read again only if the variable has
 // changed, so a job continues after its file was removed.
-
-// The secret that the ranks of an id prove to each other: the id's secret; with RONDO_SECRET, a
-// secret derived from both. kInvalidArgument if RONDO_SECRET is too short or its file is not as
-// above.
 Result<Secret> session_secret(const Secret& of_id);
 
 bool has_job_secret();

@@ -16,9 +16,8 @@
 
 namespace rondo::bootstrap {
 
-// The tree over the ranks of a session: rank r's children are 8r + 1 ... 8r + 8.
-
-// Two levels reach 73 ranks; the work of the busiest rank stays constant.
+// The tree over the ranks of a session: rank r's children are 8r + 1 ... 8r + 8. Two levels reach
+// 73 ranks; the work of the busiest rank stays constant.
 inline constexpr int kFanout = 8;
 
 struct Tree {

@@ -142,7 +142,7 @@ class Meeting {
     return joined();
   }
 
-  // Receives what tell() sends. Uses each descriptor at once, so few are open at the same time.
+  // Receives what send_to() sends. Uses each descriptor at once, so few are open at the same time.
   Status receive_from(int leader) {
     std::vector<Fd> fds;
     for (int about = 0; about < count();) {

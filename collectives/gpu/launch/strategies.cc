@@ -31,7 +31,7 @@ int direct_kernel(const PlannedCall& call) {
 
 using Calls = std::span<const PlannedCall>;
 
-// The kernel takes a list of up to `most` calls.
+// The kernel takes a list of up to `maximum` calls.
 bool takes_one_more(Calls calls, const PlannedCall& next, std::size_t maximum) {
   return next.kernel() == calls.front().kernel() && calls.size() < maximum;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // GpuPlan: what executes the calls of a communicator's ranks on GPUs, and all that they must agree
 // on before they share anything. A pure function of one record of facts per rank, so all ranks
-// agree or refuse alike; tests/unit/collectives/gpu_plan_test.cc is its table of layouts.
+// agree or refuse alike; tests/unit/collectives/gpu/gpu_plan_test.cc is its table of
+// layouts.
 //
 // One host: kernels of the ranks' teams (device_team.h), joined by a ProcessTeam if there are
 // several processes. Several hosts: kernels over connections between hosts (internode_edges.h) if

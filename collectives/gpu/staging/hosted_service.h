@@ -31,7 +31,7 @@ class HostedService final : public ProxyTask {
   };
   explicit HostedService(Parts parts) : parts_(parts) {}
 
-  // From then on, the proxy reports the rank's faults to other ranks by `tell`.
+  // From then on, the proxy reports the rank's faults to other ranks by `report`.
   void report_faults(std::function<void(const Fault&)> report);
 
   bool progress() override;

@@ -33,10 +33,6 @@ using Words = Vector<std::uint32_t>;
 using Floats = Vector<float>;
 inline constexpr std::size_t kVectorBytes = HWY_LANES(std::uint8_t);
 
-// kUnroll: vectors of storage per loop iteration; enough to keep the processor busy but no more,
-// because every operation repeats the code. kGroup: number of sources that are combined without a
-// loop if their number is unknown at compile time.
-
 // The accumulators of one vector of storage.
 template <class V>
 struct One {
@@ -51,6 +47,9 @@ struct Four {
   V a, b, c, d;
 };
 
+// kUnroll: vectors of storage per loop iteration; enough to keep the processor busy but no more,
+// because every operation repeats the code. kGroup: number of sources that are combined without a
+// loop if their number is unknown at compile time.
 template <class T>
 struct PlainLanes {
   using Storage = T;

@@ -89,7 +89,7 @@ int fact(const char* name) {
   give_up(std::string("no fact is called ") + name);
 }
 
-// Output of a command, at most `most` bytes of it; "" if it fails.
+// Output of a command, at most `maximum` bytes of it; "" if it fails.
 std::string output_of(const std::string& command, std::size_t maximum) {
   std::string output;
   FILE* const pipe = popen((command + " 2>/dev/null").c_str(), "r");

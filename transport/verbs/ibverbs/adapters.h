@@ -27,16 +27,6 @@
 
 namespace rondo::verbs {
 
-// Adapter: the part of one port that all links of a rank share: the opened device, registered
-// memory for Rondo itself, and the owner of each queue pair, which receives its completions.
-//
-// Guarantees: nothing waits. The owner of a removed queue pair gets no more completions, even if
-// some are still in the queue. For one thread. Cost: poll() without completions is a few loads.
-//
-//   RONDO_TRY(auto adapter, Adapter::open(port, options, 20));
-//   RONDO_TRY(const std::uint32_t slot, adapter->add_pair(*this, 0));
-//   adapter->poll();                       // calls this->completed(0, completion)
-
 // Identifies a posted request; encoded in the id of its completion.
 struct Posted {
   enum class Kind : std::uint8_t {
@@ -62,6 +52,15 @@ class PairOwner {
   virtual void completed(int pair, const Posted& posted, const ibv_wc& completion) = 0;
 };
 
+// Adapter: the part of one port that all links of a rank share: the opened device, registered
+// memory for Rondo itself, and the owner of each queue pair, which receives its completions.
+//
+// Guarantees: nothing waits. The owner of a removed queue pair gets no more completions, even if
+// some are still in the queue. For one thread. Cost: poll() without completions is a few loads.
+//
+//   RONDO_TRY(auto adapter, Adapter::open(port, options, 20));
+//   RONDO_TRY(const std::uint32_t slot, adapter->add_pair(*this, 0));
+//   adapter->poll();                       // calls this->completed(0, completion)
 class Adapter {
  public:
   // patience: seconds that a port can be down before it counts as failed.

@@ -36,7 +36,7 @@ class PutSide {
   // Posts the puts that can be sent now; true if there was one.
   bool send(std::span<const Way> ways);
 
-  // Reports from the rails. hear() returns the fault of an invalid note.
+  // Reports from the rails. take_note() returns the fault of an invalid note.
   void put(std::uint16_t value);
   std::optional<std::string> take_note(const LossNote& note);
 

@@ -12,6 +12,12 @@
 
 namespace rondo::verbs {
 
+// A queue pair of a rail that is up.
+struct Way {
+  Rail* rail;
+  std::size_t pair;
+};
+
 // SendSide: the messages of one direction of a VerbsLink, at their sender.
 //
 // Guarantees: a message is sent when its credit has arrived. From 2 * kLeastPart bytes on it is
@@ -21,13 +27,6 @@ namespace rondo::verbs {
 //
 //   const net::Request request = side.push(record, body, keys, tag);
 //   side.send(ways);  // the rails call side.sent() for each part
-
-// A queue pair of a rail that is up.
-struct Way {
-  Rail* rail;
-  std::size_t pair;
-};
-
 class SendSide {
  public:
   static constexpr std::uint64_t kDepth = net::Link::kDepth;
@@ -41,7 +40,7 @@ class SendSide {
   // Sends the messages that can be sent now; true if there was one.
   bool send(std::span<const Way> ways);
 
-  // Reports from the rails. hear*() return the fault of invalid credits or notes.
+  // Reports from the rails. receive_credits() and take_note() return the fault of invalid ones.
   void sent(std::uint16_t value);
   std::optional<std::string> receive_credits(const Rail& rail, std::uint32_t low);
   std::optional<std::string> take_note(const LossNote& note);

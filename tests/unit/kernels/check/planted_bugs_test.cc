@@ -235,7 +235,6 @@ TEST(PlantedBugs, ABarrierThatDoesNotWaitForTheLastRank) {
 }
 
 // Runs an algorithm over connections.
-
 template <class Algorithm>
 std::string find_in_links(const CallSpec& spec, int slots, Algorithm&& text) {
   Expressions pool;

@@ -25,8 +25,8 @@ namespace rondo::check {
 namespace {
 
 constexpr int kMaxRanks = 64;
-constexpr int kExhaustive = 8;  // up to this number of ranks, all remainders and roots run in all
-                                // modes
+// Up to this number of ranks, all remainders and roots run in all modes.
+constexpr int kExhaustive = 8;
 
 bool has_blocks(Collective c) {
   return c == Collective::kAllGather || c == Collective::kReduceScatter ||
@@ -202,7 +202,6 @@ TEST(HostTreeOrder, IsTheTreeOverRanksForAlignedHosts) {
 }
 
 // The condition of a row is not only safe but necessary: without it the checker finds a deadlock.
-
 TEST(AlgorithmTable, RowsThatAskForTwoSlotsDeadlockWithOne) {
   for (const AlgorithmRow& row : kAlgorithms) {
     if (row.min_slots < 2) continue;

@@ -60,7 +60,7 @@ std::vector<Channel> all_channels(const ChannelRequest& request) {
   return all;
 }
 
-// The maximum total bandwidth of up to `most` equal channels, over all sets of channels.
+// The maximum total bandwidth of a number of equal channels, over all sets of channels.
 class EverySet {
  public:
   EverySet(const Graph& graph, const ChannelRequest& request) {

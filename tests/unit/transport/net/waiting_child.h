@@ -5,7 +5,7 @@
 // a fork keeps none of them.
 //
 //   const WaitingChild child([&](ByteSpan address) { ...; ::_exit(0); });
-//   child.tell(network->listen().value());
+//   child.send_address(network->listen().value());
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prints how large the code is and how it hangs together, as a table for a page or a commit.
+
+  python3 .ci/measures.py     the tracked files below the folder where it runs, so also those of
+                              another commit in a worktree of its own
+
+A module is a source with the header of its name. A cycle is a set of modules, folders or layers of
+which each includes all others, directly or through others. The longest chain is the longest path of
+includes, on which a cycle counts as one module. Nothing is built.
+"""
+import ast
+import collections
+import functools
+import os
+import re
+
+from folders import INCLUDE, folder_of
+from lint import LAYERS, TEXT, tracked
+
+PRODUCT = tuple(f"{layer}/" for layer in LAYERS if layer != "tests")
+CPP = (".cc", ".h", ".cu")
+TEST_CODE = (*CPP, ".c", ".py", ".sh", ".txt", ".cmake", ".patch")
+GPU_CALLS = "collectives/gpu/"
+TORCH = "api/torch/"
+SHORT = 40
+ASSERTION = re.compile(r"(?<!\w)assert\(")
+
+
+@functools.cache
+def lines_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read().split("\n")[:-1]
+
+
+def lines_in(paths):
+    return sum(len(lines_of(path)) for path in paths)
+
+
+def assertions_in(paths):
+    code = (TEXT.sub('""', line).split("//")[0] for path in paths for line in lines_of(path))
+    return sum(len(ASSERTION.findall(line)) for line in code)
+
+
+def includes(paths, place):
+    """{place: the places that it includes}, where place(path) is a path's module or folder."""
+    known, graph = set(paths), collections.defaultdict(set)
+    for path in paths:
+        graph[place(path)].update()
+        for line in lines_of(path):
+            if include := INCLUDE.match(line):
+                beside = os.path.normpath(os.path.join(folder_of(path), include.group(1)))
+                target = next((name for name in (include.group(1), beside) if name in known), path)
+                graph[place(path)].add(place(target))
+    return graph
+
+
+def python_imports(paths):
+    """{module: the modules that it imports}, wherever in the file it does."""
+    known = {os.path.splitext(path)[0] for path in paths}
+    graph = {module: set() for module in known}
+    for path in paths:
+        module = os.path.splitext(path)[0]
+        for node in ast.walk(ast.parse("\n".join(lines_of(path)))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or "", *(f"{node.module or ''}.{alias.name}"
+                                              for alias in node.names)]
+            else:
+                continue
+            candidates = {f"{base}/{name.strip('.').replace('.', '/')}"
+                          for name in names for base in (TORCH.rstrip("/"), folder_of(path))}
+            graph[module].update(candidates & known)
+    return graph
+
+
+def components(graph):
+    """The strongly connected sets of a graph, each behind those that it reaches (Kosaraju)."""
+    def visit(edges, node, seen, order):
+        stack = [(node, iter(edges[node]))]
+        seen.add(node)
+        while stack:
+            top, rest = stack[-1]
+            if (deeper := next((to for to in rest if to not in seen), None)) is None:
+                order.append(top)
+                stack.pop()
+            else:
+                seen.add(deeper)
+                stack.append((deeper, iter(edges[deeper])))
+
+    order, seen = [], set()
+    for node in sorted(graph):
+        if node not in seen:
+            visit(graph, node, seen, order)
+    reverse = {node: set() for node in graph}
+    for node, targets in graph.items():
+        for target in targets:
+            reverse[target].add(node)
+    found, seen = [], set()
+    for node in reversed(order):
+        if node not in seen:
+            found.append([])
+            visit(reverse, node, seen, found[-1])
+    return found[::-1]
+
+
+def cycles(graph):
+    return sorted(sorted(nodes) for nodes in components(graph) if len(nodes) > 1)
+
+
+def longest_chain(graph):
+    depth = {}
+    for nodes in components(graph):
+        below = {target for node in nodes for target in graph[node]} - set(nodes)
+        depth |= dict.fromkeys(nodes, 1 + max((depth[target] for target in below), default=0))
+    return max(depth.values())
+
+
+def main():
+    paths = tracked()
+    product = [path for path in paths if path.startswith(PRODUCT) and path.endswith(CPP)]
+    tests = [path for path in paths if path.startswith("tests/") and path.endswith(TEST_CODE)]
+    short = [path for path in product if len(lines_of(path)) < SHORT]
+    modules = includes(product, lambda path: os.path.splitext(path)[0])
+    torch = [path for path in paths if path.startswith(TORCH) and path.endswith(".py")]
+    graphs = {"modules": modules, "folders": includes(product, folder_of),
+              "layers": includes(product, lambda path: path.split("/")[0]),
+              "modules of api/torch": python_imports(torch)}
+    cycles_of = {what: cycles(graph) for what, graph in graphs.items()}
+    rows = {
+        "collectives/gpu, lines": lines_in(path for path in paths if path.startswith(GPU_CALLS)),
+        "product files in C++": len(product),
+        f"of these under {SHORT} lines": len(short),
+        "product lines in C++": lines_in(product),
+        "lines of tests, scripts included": lines_in(tests),
+        "assertions at run time": assertions_in(product),
+        "modules in C++": len(modules),
+        "longest chain of modules": longest_chain(modules),
+        **{f"cycles of {what}": len(found) for what, found in cycles_of.items()},
+    }
+    print("| measure | value |\n|---|---|")
+    for what, value in rows.items():
+        print(f"| {what} | {value:,} |")
+    for what, found in cycles_of.items():
+        for nodes in found:
+            print(f"\nA cycle of {what}: {', '.join(nodes)}")
+
+
+if __name__ == "__main__":
+    main()

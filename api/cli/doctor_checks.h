@@ -10,11 +10,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "topology/cpu_budget.h"
 #include "transport/verbs/devices.h"
 
 namespace rondo::cli {
@@ -38,6 +40,7 @@ std::vector<Finding> examine(const ExamineOptions& options);
 // The single checks, for tests. environment: as in environ ("NCCL_ALGO=ring").
 std::vector<Finding> check_environment(const std::vector<std::string>& environment);
 std::vector<Finding> check_processors(const ExamineOptions& options);
+std::vector<Finding> check_cores();  // doctor_cores.cc; of the usable ones, by threads on them
 std::vector<Finding> check_limits();
 std::vector<Finding> check_kernel();
 std::vector<Finding> check_memory(const ExamineOptions& options);
@@ -46,6 +49,11 @@ std::vector<Finding> check_devices(const ExamineOptions& options);  // doctor_de
 std::vector<Finding> check_tuner();                                 // doctor_devices.cc
 std::vector<Finding> check_profiler();                              // doctor_devices.cc
 std::vector<Finding> check_rdma(const ExamineOptions& options);     // doctor_rdma.cc
+
+// What check_cores() finds. exchange: ns in which a cache line goes from one CPU to the other; 0:
+// they did not answer.
+using CoreExchange = std::function<double(int first, int second)>;
+std::vector<Finding> core_findings(const topology::CpuList& cpus, const CoreExchange& exchange);
 
 // Facts that check_rdma() reads, and the findings that it derives from them.
 struct RdmaFacts {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <numeric>
 
 #include "base/gpu.h"
 #include "tests/support/environment.h"
@@ -48,6 +49,27 @@ TEST_F(Machine, WithPowersaveGovernorHugePagesOffAndStrictAccountingIsWarnedOf) 
     if (finding.verdict != Verdict::kOk) {
       EXPECT_FALSE(finding.remedy.empty());
     }
+}
+
+TEST(Cores, AreNearOrFarByTheSlowestThatAnswers) {
+  const auto text = [](const topology::CpuList& cpus, const CoreExchange& exchange) {
+    const auto findings = core_findings(cpus, exchange);
+    return findings.empty() ? "" : findings[0].text;
+  };
+  EXPECT_EQ(text({3}, [](int, int) { return 50; }), "") << "one core is far from none";
+  EXPECT_EQ(text({2, 5}, [](int, int) { return 49.6; }),
+            "a cache line takes 50 ns from CPU 2 to CPU 5: near");
+  EXPECT_EQ(text({0, 1, 2, 7}, [](int, int to) { return to == 1   ? 0
+                                                        : to == 2 ? 240.0
+                                                                  : 50.0; }),
+            "a cache line takes 240 ns from CPU 0 to CPU 2, 50 ns to the nearest: far; ranks on "
+            "them store data for each other past the caches; 1 did not answer");
+  EXPECT_EQ(text({0, 1}, [](int, int) { return 0; }), "unknown: other programs keep the cores");
+  topology::CpuList many(1000);
+  std::iota(many.begin(), many.end(), 0);
+  int asked = 0;
+  text(many, [&](int, int) { return ++asked; });
+  EXPECT_LE(asked, 32);
 }
 
 TEST_F(Machine, WithALimitOfFilesIsWarnedOf) {

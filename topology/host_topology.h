@@ -71,16 +71,6 @@ DiscoverOptions discover_options_from_environment();
 // the fallback is used; that is no error.
 Result<HostTopology> discover(const DiscoverOptions& options = {});
 
-// Which CPUs each rank of a job on this host may use, for `rondo run --bind`.
-//
-// Ranks get blocks of neighbouring physical cores (all hardware threads of each), or whole NUMA
-// nodes, in rank order: neighbours in rank are neighbours on the machine. If there are more ranks
-// than cores or nodes, several ranks share one; if there are fewer, the blocks differ by one core
-// at most. Pure function. allowed: the CPUs that are dealt. The CPUs of each rank; none is empty.
-enum class Binding { kNone, kCores, kNumaNodes };
-std::vector<CpuList> deal_cpus(const HostTopology& host, const CpuList& allowed, Binding binding,
-                               int ranks);
-
 // The two implementations of discover(). Each fills the structural part of a HostTopology: cores,
 // NUMA nodes, caches, packages, memory, CPU names.
 //

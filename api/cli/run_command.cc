@@ -11,6 +11,7 @@
 #include "base/env.h"
 #include "bench/command_line.h"
 #include "topology/cpu_budget.h"
+#include "topology/deal_cpus.h"
 #include "topology/host_topology.h"
 
 namespace rondo::cli {
@@ -36,13 +37,20 @@ Status preload() {
   return ok_status();
 }
 
+topology::Binding binding_of(const std::string& bind, int ranks) {
+  using topology::Binding;
+  if (bind == "cores") return Binding::kCores;
+  if (bind == "numa") return Binding::kNumaNodes;
+  const bool helps =
+      bind == "share" && ranks > 1 && topology::may_bind_shares(topology::cpu_budget(), ranks);
+  return helps ? Binding::kShare : Binding::kNone;
+}
+
 // What ranks need that can fail before any of them starts.
-Status prepare(const std::string& bind, runner::JobOptions* job) {
-  if (!bind.empty()) {
+Status prepare(topology::Binding binding, runner::JobOptions* job) {
+  if (binding != topology::Binding::kNone) {
     RONDO_TRY(const topology::HostTopology host, topology::discover());
-    job->cpus = deal_cpus(
-        host, topology::affinity_cpus(),
-        bind == "numa" ? topology::Binding::kNumaNodes : topology::Binding::kCores, job->ranks);
+    job->cpus = deal_cpus(host, topology::affinity_cpus(), binding, job->ranks);
   }
   if (job->log_folder.empty()) return ok_status();
   std::error_code error;
@@ -57,7 +65,7 @@ int run_command(int argc, char** argv) {
   runner::JobOptions job;
   job.ranks = topology::usable_cores();
   bool no_prefix = false, threads = false, preloaded = false;
-  std::string bind;
+  std::string bind = "share";
   accept_np(argc, argv);
   CommandLine line(
       "Starts N processes of a program on this host. As torchrun does, it sets RANK, WORLD_SIZE, "
@@ -82,10 +90,13 @@ int run_command(int argc, char** argv) {
       .show_default();
   line.option("--master-port", job.master_port, "MASTER_PORT; else one that is free")
       .within(1, 65535);
-  line.option("--bind", bind,
-              "cores: each rank keeps to its own cores; numa: to a NUMA node; ranks are dealt in "
-              "order")
-      .one_of(std::vector<std::string>{"cores", "numa"});
+  const CommandOption binds =
+      line.option("--bind", bind,
+                  "share: each rank keeps to its share of the cores, if there are as many cores as "
+                  "ranks; cores: to one core; numa: to a NUMA node; none: the kernel moves ranks. "
+                  "Ranks are dealt in order")
+          .one_of(std::vector<std::string>{"share", "cores", "numa", "none"})
+          .show_default();
   line.option("--log-dir", job.log_folder,
               "rank N's output also goes to DIR/N.log, without prefix; makes the folder");
   line.option("program", job.argv, "the program and its arguments, after --").required();
@@ -95,9 +106,10 @@ int run_command(int argc, char** argv) {
   if (preloaded) {
     if (const Status found = preload(); !found.ok()) return line.refuse(found.error().text);
   }
-  if (threads && (!bind.empty() || !job.log_folder.empty()))
+  if (threads && (binds.given() || !job.log_folder.empty()))
     return line.refuse("--bind and --log-dir are for processes: leave --threads out");
-  if (const Status done = prepare(bind, &job); !done.ok()) return line.refuse(done.error().text);
+  const auto binding = threads ? topology::Binding::kNone : binding_of(bind, job.ranks);
+  if (const Status done = prepare(binding, &job); !done.ok()) return line.refuse(done.error().text);
   if (threads) return run_threads({job.argv, job.ranks, job.master_port, job.keep_going});
   job.prefix = !no_prefix;
   return runner::run_job(job);

@@ -7,62 +7,18 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <set>
 #include <sstream>
 
 #include "tests/bench/shell.h"
 #include "tests/support/temporary_folder.h"
+#include "topology/deal_cpus.h"
 #include "topology/host_topology.h"
 
 namespace rondo::cli {
 namespace {
 
 using testing::HasSubstr;
-using topology::Binding;
 using topology::CpuList;
-using topology::HostTopology;
-
-// Two NUMA nodes of three cores with two hardware threads each.
-HostTopology two_nodes() {
-  HostTopology host;
-  host.numa_nodes = {{0, 0, {0, 1, 2, 6, 7, 8}}, {1, 0, {3, 4, 5, 9, 10, 11}}};
-  for (int core = 0; core < 6; ++core) host.physical_cores.push_back({core, core + 6});
-  host.cpus = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
-  return host;
-}
-
-TEST(DealCpus, GivesRanksNeighbouringCoresWithAllTheirThreads) {
-  const HostTopology host = two_nodes();
-  using Dealt = std::vector<CpuList>;
-  EXPECT_EQ(deal_cpus(host, host.cpus, Binding::kCores, 2),
-            (Dealt{{0, 1, 2, 6, 7, 8}, {3, 4, 5, 9, 10, 11}}));
-  EXPECT_EQ(deal_cpus(host, host.cpus, Binding::kCores, 4),
-            (Dealt{{0, 6}, {1, 2, 7, 8}, {3, 9}, {4, 5, 10, 11}}));
-  EXPECT_EQ(deal_cpus(host, host.cpus, Binding::kNumaNodes, 3),
-            (Dealt{{0, 1, 2, 6, 7, 8}, {0, 1, 2, 6, 7, 8}, {3, 4, 5, 9, 10, 11}}));
-  EXPECT_EQ(deal_cpus(host, host.cpus, Binding::kNumaNodes, 1), (Dealt{{0, 1, 2, 6, 7, 8}}));
-}
-
-TEST(DealCpus, DealsOnlyWhatThisProcessMayUseAndSharesWhereThereIsTooLittle) {
-  const HostTopology host = two_nodes();
-  using Dealt = std::vector<CpuList>;
-  EXPECT_EQ(deal_cpus(host, {2, 3, 9}, Binding::kCores, 2), (Dealt{{2}, {3, 9}}));
-  EXPECT_EQ(deal_cpus(host, {2, 3, 9}, Binding::kCores, 4), (Dealt{{2}, {2}, {3, 9}, {3, 9}}));
-  EXPECT_EQ(deal_cpus(host, {4}, Binding::kNumaNodes, 2), (Dealt{{4}, {4}}));
-  EXPECT_EQ(deal_cpus(HostTopology{}, {4, 5}, Binding::kCores, 1), (Dealt{{4, 5}}));
-}
-
-TEST(DealCpus, LeavesNoCoreUnusedAndNoRankWithout) {
-  const HostTopology host = two_nodes();
-  for (int ranks = 1; ranks <= 13; ++ranks) {
-    std::set<int> used;
-    for (const CpuList& cpus : deal_cpus(host, host.cpus, Binding::kCores, ranks)) {
-      EXPECT_FALSE(cpus.empty());
-      used.insert(cpus.begin(), cpus.end());
-    }
-    EXPECT_EQ(used.size(), 12u) << ranks;
-  }
-}
 
 std::string rondo_run(const std::string& arguments) {
   return shell(std::string(RONDO_PROGRAM) + " run " + arguments).text;
@@ -73,17 +29,47 @@ std::string text_of(const std::string& path) {
   return (std::stringstream() << file.rdbuf()).str();
 }
 
+// What two ranks may use, by what they print.
+void expect_cpus_of_ranks(const std::string& options, const std::vector<CpuList>& cpus) {
+  const std::string text = rondo_run(
+      options + " -- sh -c 'echo Cpus $(grep Cpus_allowed_list /proc/self/status | cut -f 2).'");
+  for (std::size_t rank = 0; rank < cpus.size(); ++rank)
+    EXPECT_THAT(text,
+                HasSubstr(fmt::format("[{}] Cpus {}.\n", rank, topology::to_text(cpus[rank]))))
+        << options;
+}
+
 TEST(RunOptions, BindKeepsEachRankOnItsCpus) {
   const CpuList allowed = topology::affinity_cpus();
   if (allowed.size() < 2) GTEST_SKIP() << "one CPU";
-  const std::string text =
-      rondo_run("-n 2 --bind cores -- sh -c 'grep Cpus_allowed_list /proc/self/status'");
   const auto host = topology::discover();
   ASSERT_TRUE(host.ok());
-  const auto dealt = deal_cpus(*host, allowed, Binding::kCores, 2);
-  for (int rank = 0; rank < 2; ++rank)
-    EXPECT_THAT(text, HasSubstr(fmt::format("[{}] Cpus_allowed_list:\t{}\n", rank,
-                                            topology::to_text(dealt[rank]))));
+  using topology::Binding;
+  const auto dealt = [&](Binding binding) { return deal_cpus(*host, allowed, binding, 2); };
+  expect_cpus_of_ranks("-n 2 --bind cores", dealt(Binding::kCores));
+  expect_cpus_of_ranks("-n 2 --bind numa", dealt(Binding::kNumaNodes));
+  expect_cpus_of_ranks("-n 2 --bind none", {allowed, allowed});
+  if (!topology::may_bind_shares(topology::cpu_budget(), 2)) GTEST_SKIP() << "a quota of CPU time";
+  for (const char* options : {"-n 2", "-n 2 --bind share"})
+    expect_cpus_of_ranks(options, dealt(Binding::kShare));
+}
+
+TEST(RunOptions, RanksAreNotBoundIfThereAreMoreThanCores) {
+  const CpuList allowed = topology::affinity_cpus();
+  const auto ranks = allowed.size() + 1;
+  expect_cpus_of_ranks(fmt::format("-n {}", ranks), std::vector<CpuList>(ranks, allowed));
+}
+
+TEST(RunOptions, AMaskOfOneCpuForAllRanksIsNamed) {
+  const CpuList allowed = topology::affinity_cpus();
+  if (allowed.size() < 2) GTEST_SKIP() << "one CPU";
+  const std::string text =
+      shell(
+          fmt::format("NCCL_DEBUG=WARN taskset -c {} {} bench all_reduce --ranks 2 -b 4 -e 4 -n 1",
+                      allowed.back(), RONDO_PROGRAM))
+          .text;
+  EXPECT_THAT(text, HasSubstr(fmt::format("the 2 ranks of this host may use only CPU {} ",
+                                          allowed.back())));
 }
 
 TEST(RunOptions, LogDirKeepsEachRanksOutputInAFile) {

@@ -148,6 +148,8 @@ constexpr Variable kTable[] = {
     {"RONDO_NT_STORES", Type::kString, "auto",
      "non-temporal stores, past the caches, of data that other ranks of the host read next: 0: "
      "none; 1: from 8 KiB on; auto: where their cores are far, as measured"},
+    {"RONDO_NUDGE", Type::kBool, "1",
+     "0: a rank that waits on a peer's core stays there; 1: it moves to a core that no peer uses"},
     {"RONDO_RECORD", Type::kString, "brief",
      "brief: ranks keep a record of their newest calls, which rondo trace reads, but small calls "
      "in quick succession have no times of their ends; 1: all have; 0: no record; RONDO_TRACE and "

@@ -47,7 +47,7 @@ constexpr Unused kUnused[] = {
     {"NCCL_GRAPH_STREAM_ORDERING", false, "a captured kernel is on the call's own stream"},
     {"NCCL_IB_*", false, kOnePort},
     {"NCCL_IGNORE_CPU_AFFINITY", false,
-     "Rondo never changes the affinity of the program's threads"},
+     "Rondo changes a thread's affinity only for moments, within what it allows (RONDO_NUDGE)"},
     {"NCCL_INSPECTOR_*", false,
      "Rondo does not read it; a profiler plugin may (NCCL_PROFILER_PLUGIN)"},
     {"NCCL_IPC_USE_ABSTRACT_SOCKET", false,

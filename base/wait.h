@@ -49,6 +49,9 @@ class BasicWaiter {
     void (*suspend)(void* self, bool fresh) = nullptr;
     // Called at the end of a wait that keep_waiting has let continue. May be null.
     void (*waited)(void* self, const WaitSite& site) = nullptr;
+    // Called once in a wait that its spins did not end, before the thread yields or suspends: the
+    // place to leave a core that a peer uses (kernels/host/nudge.h). May be null.
+    void (*before_yield)(void* self) = nullptr;
   };
 
   // Maximum turns per wait of the spin loop, then of sched_yield (at least one).
@@ -106,6 +109,7 @@ class BasicWaiter {
   [[gnu::noinline]] bool until_slow(Ready& ready, const WaitSite& site) {
     bool first = true;
     std::uint32_t seen = 0;
+    if (supervisor_.before_yield != nullptr) supervisor_.before_yield(supervisor_.self);
     for (int turn = 0;; ++turn) {
       if (supervisor_.suspend != nullptr) {
         supervisor_.suspend(supervisor_.self, turn == 0);

@@ -20,6 +20,7 @@
 #include "collectives/status/ask.h"
 #include "collectives/status/diagnosis.h"
 #include "collectives/status/inspect.h"
+#include "collectives/status/shared_cores.h"
 #include "collectives/status/slow_links.h"
 
 namespace rondo::cli {
@@ -96,11 +97,14 @@ void print(const PsOptions& options, const JobView& view) {
   const ProcessView* const asked = process_of(view, options.pid);
   const std::vector<Blame> blamed = diagnose(view);
   const std::vector<SlowLink> slow = slow_links(view);
-  if (!blamed.empty() || !slow.empty()) fmt::print("\n");
+  const std::vector<SharedCpu> shared = shared_cores(view);
+  if (!blamed.empty() || !slow.empty() || !shared.empty()) fmt::print("\n");
   const bool colours = shows_colours();
   for (const Blame& blame : blamed) fmt::print("{}\n", coloured(blame.text, Colour::kRed, colours));
   for (const SlowLink& link : slow)
     fmt::print("{}\n", coloured(link.text, Colour::kYellow, colours));
+  for (const SharedCpu& cpu : shared)
+    fmt::print("{}; {}\n", coloured(cpu.text, Colour::kYellow, colours), kSharedCpuRemedy);
   bool was_idle = false, is_first = true;
   for (const std::size_t index : by_urgency(view, blamed)) {
     const CommunicatorView& communicator = view.communicators[index];

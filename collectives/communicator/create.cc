@@ -25,6 +25,7 @@
 #include "collectives/trace/host_clocks.h"
 #include "collectives/tuner/tuner_plugin.h"
 #include "kernels/host/core_distance.h"
+#include "topology/cpu_budget.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/networks/network_agreement.h"
 #include "transport/socket/interfaces.h"
@@ -220,7 +221,7 @@ class Creation {
     for (int r = 0; r < request_.size; ++r) locals.push_back(state_->members.local_of(r));
     state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
                                                         state_->remote.links());
-    if (state_->facts.crowded()) view.core.enable();
+    prepare_cores();
     RONDO_CHECK_OK(choose_stores());
     state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}
                                                       : Waiter::Budget{});
@@ -246,6 +247,23 @@ class Creation {
                  request_.rank, ns,
                  view.stores.past(1 << 20) ? ": data for it are stored past the caches" : "");
     return ok_status();
+  }
+
+  // Ranks of a host that have a core each keep off each other's.
+  void prepare_cores() {
+    host::HostRank& view = state_->host;
+    if (view.size < 2) return;
+    view.core.enable_publishing();
+    if (state_->facts.crowded()) {
+      view.core.enable();
+    } else if (env::get_bool("RONDO_NUDGE")) {
+      view.nudge.enable();
+    }
+    if (view.rank != 0 || ::sysconf(_SC_NPROCESSORS_ONLN) < 2) return;
+    const std::string complaint =
+        one_core_complaint(records_, state_->members.local_ranks, topology::affinity_cpus());
+    static std::atomic<bool> complained{false};
+    if (!complaint.empty() && !complained.exchange(true)) RONDO_WARN("{}", complaint);
   }
 
   // The same decision on all ranks, because all take part.

@@ -102,4 +102,17 @@ RankThreads rank_threads(std::span<const InitRecord> records, int rank, std::int
   return made;
 }
 
+std::string one_core_complaint(std::span<const InitRecord> records, std::span<const int> local,
+                               const topology::CpuList& mask) {
+  const auto set_of = [&](int rank) { return records[static_cast<std::size_t>(rank)].cpu_set; };
+  if (mask.size() != 1 || local.size() < 2) return "";
+  if (!std::ranges::all_of(local, [&](int rank) { return set_of(rank) == set_of(local[0]); }))
+    return "";
+  return fmt::format(
+      "the {} of this host may use only CPU {} (their affinity mask): they take turns on it, and "
+      "every call waits for switches between them. Give each a core: by a wider mask (taskset, the "
+      "container's cpuset), or by the launcher (srun --cpu-bind=cores, mpirun --bind-to core)",
+      counted(local.size(), "rank"), mask.front());
+}
+
 }  // namespace rondo

@@ -11,6 +11,7 @@
 #include "collectives/context/host_shape.h"
 #include "collectives/context/init_record.h"
 #include "collectives/planner/planner.h"
+#include "topology/cpu_budget.h"
 
 namespace rondo {
 
@@ -39,5 +40,10 @@ struct RankThreads {
 };
 // asked: of RONDO_THREADS; 0: all of the rank's part.
 RankThreads rank_threads(std::span<const InitRecord> records, int rank, std::int64_t asked);
+
+// A warning with its remedy if all ranks of a host may use only one and the same CPU. "": no such
+// case. local: the ranks of the caller's host. mask: the CPUs that the caller may use.
+std::string one_core_complaint(std::span<const InitRecord> records, std::span<const int> local,
+                               const topology::CpuList& mask);
 
 }  // namespace rondo

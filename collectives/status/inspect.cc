@@ -18,6 +18,7 @@
 #include "collectives/faults/standstill.h"
 #include "collectives/status/diagnosis.h"
 #include "collectives/trace/metrics_text.h"
+#include "topology/cpu_budget.h"
 #include "topology/small_file.h"
 #include "transport/shm/segments_of.h"
 #include "transport/status/user_folder.h"
@@ -28,6 +29,11 @@ namespace {
 // A rank that has found within this time that it waits still waits. A waiter sleeps 0.1 s at most,
 // and a busy machine delays it.
 constexpr std::int64_t kWaitsStill = 1'000'000'000;
+
+int core_of(const PeerPort& port) {
+  const std::uint32_t core = HostAtomics::load_relaxed(port.steps->core);
+  return core <= topology::kMaxCpu ? static_cast<int>(core) - 1 : -1;
+}
 
 // The wait that the rank publishes may be over: it is not withdrawn.
 void show_wait(const shm::ActivityLine& activity, const RankReport& report, RankView* view) {
@@ -163,7 +169,8 @@ RankView rank_view(const RankWordsView& words, RankReport::Condition condition,
   RankView view{.rank = port.identity->rank,
                 .pid = HostAtomics::load_acquire(port.identity->pid),
                 .finished = report.finished,
-                .step = report.step};
+                .step = report.step,
+                .core = core_of(port)};
   for (std::size_t i = 0; i < view.counts.size(); ++i)
     view.counts[i] = HostAtomics::load_relaxed(words.activity->calls[i]);
   const bool waits = report.waits_now();

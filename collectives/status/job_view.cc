@@ -47,6 +47,7 @@ RankView rank_of(const Json& from) {
   rank.call = number_of<std::uint64_t>(from, "call");
   rank.finished = number_of<std::uint64_t>(from, "finished_call");
   rank.step = number_of<std::uint64_t>(from, "step");
+  rank.core = number_of<int>(from, "core");
   rank.waits_for = number_of<int>(from, "waits_for");
   rank.waits_seconds = number_of<double>(from, "waits_seconds");
   rank.waits_in = text_of(from, "waits_in");
@@ -129,6 +130,7 @@ Json json_of(const RankView& rank) {
           {"call", rank.call},
           {"finished_call", rank.finished},
           {"step", rank.step},
+          {"core", rank.core},
           {"waits_for", rank.waits_for},
           {"waits_seconds", std::round(rank.waits_seconds * 1000) / 1000},
           {"waits_in", rank.waits_in},

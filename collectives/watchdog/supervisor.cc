@@ -44,6 +44,10 @@ void Supervisor::install(bool suspends) {
     const auto& supervisor = *static_cast<Supervisor*>(self);
     supervisor.host_.recorder.end_wait(site.of_network ? -1 : supervisor.members_.global_of(site));
   };
+  hooks.before_yield = [](void* self) {
+    host::HostRank& host = static_cast<Supervisor*>(self)->host_;
+    host.nudge.look(host.peers, host.rank);
+  };
   host_.waiter.set_supervisor(hooks);
 }
 

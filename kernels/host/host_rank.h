@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "base/wait.h"
 #include "kernels/host/call_recorder.h"
+#include "kernels/host/nudge.h"
 #include "kernels/host/shared_core.h"
 #include "kernels/host/sharing.h"
 #include "kernels/host/store_choice.h"
@@ -40,6 +41,7 @@ struct BasicHostRank {
 
   BasicWaiter<A> waiter;
   SharedCore<A> core;
+  Nudge nudge;
   Sharing sharing;
   StoreChoice stores;
   CallRecorder recorder;

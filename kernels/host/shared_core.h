@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SharedCore: tells a wait whether another rank needs the core on which it would spin.
 //
-// For hosts with more ranks than cores. Each rank publishes the core of its newest call
-// (StepLine::core), and looks for the others on its core in calls 1, 2, 4 and so on, and in every
-// 64th. If one of them is behind, this rank yields at once; if none is, it waits for other cores,
-// and spins. So the ranks of a core complete several calls at each switch.
+// Each rank publishes the core of its newest call (StepLine::core), if a host has several ranks.
+// The rest is for hosts with more ranks than cores: a rank looks for the others on its core in
+// calls 1, 2, 4 and so on, and in every 64th. If one of them is behind, this rank yields at once;
+// if none is, it waits for other cores, and spins. So the ranks of a core complete several calls at
+// each switch.
 // Guarantees: a wrong answer (a rank has moved to another core) costs time, nothing else. Cost: one
 // load for each rank on this core, only where a wait is not over at its first look.
 #pragma once
@@ -19,13 +20,15 @@ namespace rondo::host {
 template <class A>
 class SharedCore {
  public:
-  void enable() { enabled_ = true; }
+  void enable_publishing() { published_ = true; }
+  void enable() { published_ = enabled_ = true; }  // there are more ranks than cores
 
   // Before the call `sequence` of rank `me` is announced.
   void publish(const std::vector<PeerPort>& peers, int me, std::uint64_t sequence) {
-    if (!enabled_) return;
+    if (!published_) return;
     const std::uint32_t core = A::core();
     A::store_relaxed(peers[static_cast<std::size_t>(me)].steps->core, core);
+    if (!enabled_) return;
     const bool early = (sequence & (sequence - 1)) == 0;
     if (early || sequence % kCallsPerLook == 0 || core != core_) look(peers, me, core);
   }
@@ -54,6 +57,7 @@ class SharedCore {
         others_.push_back(static_cast<int>(r));
   }
 
+  bool published_ = false;
   bool enabled_ = false;
   std::uint32_t core_ = 0;   // of this rank's newest call, as in StepLine
   std::vector<int> others_;  // ranks that were last seen on that core

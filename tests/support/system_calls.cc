@@ -54,7 +54,8 @@ long SystemCallTrap::end() {
 
 bool is_waiting_call(long number) {
   return number == SYS_sched_yield || number == SYS_futex || number == SYS_poll ||
-         number == SYS_clock_gettime;
+         number == SYS_clock_gettime || number == SYS_sched_getaffinity ||
+         number == SYS_sched_setaffinity;
 }
 
 }  // namespace rondo::test

@@ -62,7 +62,7 @@ TEST(DealCpus, DealsHardwareThreadsWhereThereAreMoreRanksThanCores) {
   EXPECT_EQ(deal_cpus(host, {4}, Binding::kShare, 2), Dealt{});
 }
 
-TEST(DealCpus, SharesAreDisjointAndDifferByOneCoreAtMost) {
+TEST(DealCpus, SharesAreDisjointAndDifferByNoMoreThanOneCore) {
   for (const char* machine : {"numa:2 l3:1 core:3 pu:1", "numa:1 l3:4 core:8 pu:1",
                               "numa:2 l3:3 core:5 pu:1", "numa:3 l3:1 core:7 pu:1", "pu:5"}) {
     const HostTopology host = described(machine);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The number of threads that share a rank's copies: its part of the cores, by RONDO_THREADS.
+// The number of threads that share a rank's copies: its part of the cores, by RONDO_THREADS; and
+// the warning where all ranks have one core.
 #include <gtest/gtest.h>
 
 #include "collectives/context/agreed_facts.h"
@@ -45,6 +46,18 @@ TEST(RankThreads, AreNoMoreThanAskedForAndNeverMoreThanThePart) {
   const RankThreads negative = rank_threads(records, 1, -1);
   EXPECT_EQ(negative.threads, 8);
   EXPECT_EQ(negative.complaint, "RONDO_THREADS=-1 is below 0; using 8");
+}
+
+TEST(OneCore, IsNamedWhereAllRanksOfAHostMayUseOnlyIt) {
+  auto records = ranks_with({1, 1, 1});
+  const std::vector<int> all = {0, 1, 2};
+  const std::string complaint = one_core_complaint(records, all, {5});
+  EXPECT_NE(complaint.find("the 3 ranks of this host may use only CPU 5"), std::string::npos);
+  EXPECT_NE(complaint.find("--bind-to core"), std::string::npos) << complaint;
+  EXPECT_EQ(one_core_complaint(records, std::vector<int>{0}, {5}), "") << "one rank";
+  EXPECT_EQ(one_core_complaint(records, all, {5, 6}), "") << "two CPUs";
+  records[2].cpu_set = 2;
+  EXPECT_EQ(one_core_complaint(records, all, {5}), "") << "bound to a CPU each";
 }
 
 }  // namespace

@@ -83,6 +83,16 @@ TEST_F(SharedCores, AreLookedForInOneOf64Calls) {
   EXPECT_EQ(PlacedAtomics::loads, 3);
 }
 
+TEST_F(SharedCores, ArePublishedOnlyWhereNoneIsSharedByNumber) {
+  core_.enable_publishing();
+  PlacedAtomics::now_on = 2;
+  PlacedAtomics::loads = 0;
+  announce(8);
+  EXPECT_EQ(lines_[0].core, 2u);
+  EXPECT_EQ(PlacedAtomics::loads, 0);
+  for (const int peer : {1, 3}) EXPECT_FALSE(is_wanted(peer));
+}
+
 TEST_F(SharedCores, AreOfNoInterestWhereEachRankHasItsOwn) {
   announce(6);
   EXPECT_EQ(lines_[0].core, 1u);

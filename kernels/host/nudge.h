@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nudge: moves a waiting thread off a core on which a peer runs, while another core is free.
+//
+// For ranks that nobody has bound: the kernel puts two ranks on one core again and again, because
+// it wakes a rank near the one that woke it, and then they take turns. Ranks publish their cores
+// (shared_core.h). A rank whose wait is not over within its spins looks for peers on its own core.
+// If there is one, it limits its affinity mask to a core that no peer has published, which moves it
+// there, and restores its mask at once.
+// Guarantees: the waiting rank moves, the one that works stays. Never to a core of a peer, or one
+// that the mask does not allow. The mask is read at each move and restored as it was; if another
+// program changes it during the move, that change stays. Whatever fails (a core that has gone
+// offline) leaves the rank where it is. At most one move every 2 ms.
+// Limits: a peer's core is that of its newest call, so a move may be in vain. Which cores other
+// programs use is not known. Linux 6.2 and later keep a restored mask as if the program had set it:
+// a cpuset that grows later does not widen it.
+// Cost: nothing while data is ready; about 0.1 us for a wait that spins did not end, and one load
+// per peer at most every 100 us; a move takes four system calls.
+//
+//   nudge.look(peers, rank);  // before the thread yields
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/atomics.h"
+#include "transport/connection.h"
+
+namespace rondo::host {
+
+// An affinity mask. Kernels have at most 8192 CPUs on x86-64.
+class CoreMask {
+ public:
+  static constexpr int kCores = 8192;
+
+  void set(int core) { word(core) |= bit(core); }
+  void clear(int core) { word(core) &= ~bit(core); }
+  // The next core behind this one, by number and around; -1: none but itself.
+  int next(int core) const {
+    for (int at = core + 1; at < kCores; ++at) {
+      if (words[at / kBits] == 0) at |= kBits - 1;  // to the end of the word
+      if (has(at)) return at;
+    }
+    for (int at = 0; at < core; ++at)
+      if (has(at)) return at;
+    return -1;
+  }
+  bool has(int core) const { return (words[core / kBits] & bit(core)) != 0; }
+  friend bool operator==(const CoreMask&, const CoreMask&) = default;
+
+  static constexpr int kBits = 64;
+  std::uint64_t words[kCores / kBits] = {};
+
+ private:
+  std::uint64_t& word(int core) { return words[core / kBits]; }
+  static std::uint64_t bit(int core) { return std::uint64_t{1} << (core % kBits); }
+};
+
+// The calling thread's cores. Tests replace this policy.
+struct HostCores {
+  static std::uint32_t core();  // on which it runs, + 1
+  static bool read_mask(CoreMask& mask);
+  static bool set_mask(const CoreMask& mask);
+  static std::int64_t now();  // ns
+};
+
+template <class Cores>
+class BasicNudge {
+ public:
+  static constexpr std::int64_t kBetweenMoves = 2'000'000;  // ns
+  static constexpr std::int64_t kBetweenLooks = 100'000;
+
+  void enable() { enabled_ = true; }
+
+  // Rank `me` is about to yield in a wait, on the thread that calls this.
+  void look(const std::vector<PeerPort>& peers, int me) {
+    if (!enabled_) return;
+    const std::int64_t now = Cores::now();
+    if (now < next_look_) return;
+    const std::uint32_t here = Cores::core();
+    const bool moved = is_shared(peers, me, here) && leave(peers, me, here);
+    next_look_ = now + (moved ? kBetweenMoves : kBetweenLooks);
+  }
+
+ private:
+  static std::uint32_t core_of(const PeerPort& peer) {
+    return HostAtomics::load_relaxed(peer.steps->core);
+  }
+
+  static bool is_shared(const std::vector<PeerPort>& peers, int me, std::uint32_t here) {
+    for (std::size_t r = 0; r < peers.size(); ++r)
+      if (static_cast<int>(r) != me && core_of(peers[r]) == here) return here != 0;
+    return false;
+  }
+
+  // True if the mask was limited, whether or not that moved the thread.
+  static bool leave(const std::vector<PeerPort>& peers, int me, std::uint32_t here) {
+    CoreMask before;
+    if (here > CoreMask::kCores || !Cores::read_mask(before)) return false;
+    CoreMask free = before;
+    for (std::size_t r = 0; r < peers.size(); ++r) {
+      if (static_cast<int>(r) == me) continue;  // the kernel may have moved this rank since
+      const std::uint32_t theirs = core_of(peers[r]);
+      if (theirs != 0 && theirs <= CoreMask::kCores) free.clear(static_cast<int>(theirs) - 1);
+    }
+    const int target = free.next(static_cast<int>(here) - 1);
+    if (target < 0) return false;
+    CoreMask only;
+    only.set(target);
+    if (!Cores::set_mask(only)) return false;
+    CoreMask during;
+    if (Cores::read_mask(during) && during == only) (void)Cores::set_mask(before);
+    HostAtomics::store_relaxed(peers[static_cast<std::size_t>(me)].steps->core, Cores::core());
+    return true;
+  }
+
+  bool enabled_ = false;
+  std::int64_t next_look_ = 0;
+};
+
+using Nudge = BasicNudge<HostCores>;
+
+}  // namespace rondo::host

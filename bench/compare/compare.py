@@ -30,9 +30,9 @@ def parse(words=None):
     add("--quick", action="store_true", help="few sizes and rounds, a minute or two")
     add("--condition", dest="conditions", metavar="NAMES", default="row",
         help=f"of {', '.join(conditions.NAMES)}, several by commas: conditions.py; default: row")
-    add("--real", action="store_true", help="--condition real, 2 and 4 ranks, fewer sizes")
+    add("--real", action="store_true", help="--condition real")
     add("--busy", action="store_true", help="--condition busy")
-    add("--ranks", help="default: 2,4,8; --real and --quick: 2,4")
+    add("--ranks", help="default: 2,4,8; with --quick or real: 2,4")
     add("--operations", help="default: all; --quick: all_reduce,broadcast")
     add("--sizes", help="bytes, for every operation")
     add("--rounds", type=int, help="default: 11; --quick: 3")
@@ -57,7 +57,7 @@ def parse(words=None):
     options.no_facts |= "row" not in options.conditions
     options.out = options.out or (f"{options.build}/compare"
                                   f"{'-' + alone if alone in conditions.BESIDE_LOOPS else ''}")
-    few = options.quick or options.real
+    few = options.quick or "real" in options.conditions
     options.ranks = [int(n) for n in (options.ranks or ("2,4" if few else "2,4,8")).split(",")]
     options.rounds = options.rounds or (3 if options.quick else 11)
     options.budget = options.budget or (0.01 if options.quick else None)
@@ -78,7 +78,7 @@ def sizes_of(options, operation):
         return options.sizes
     if options.quick:
         return QUICK_SIZES if operation == "all_reduce" else [16 << 10]
-    if options.real:
+    if "real" in options.conditions:
         return REAL_SIZES
     return FULL_SIZES if operation == "all_reduce" else FEW_SIZES
 

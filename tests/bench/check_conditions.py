@@ -79,10 +79,10 @@ def run(words, exchanged, turns=1):
                              "--contestants", "rondo,openmpi,mpich", *words])
     results, counts, about = {}, {}, {"versions": {}, "missing": []}
     pace = Pace(None, options.rounds, contestants.RIVALS)
-    with contextlib.redirect_stderr(io.StringIO()) as said, \
+    with contextlib.redirect_stderr(io.StringIO()) as errors, \
             rounds.Rounds(2, options, pace, results, counts, about) as them:
         them.run(compare.sizes_of)
-    assert "compare: goes on without mpich" in said.getvalue(), said.getvalue()
+    assert "compare: goes on without mpich" in errors.getvalue(), errors.getvalue()
     assert about == {"versions": {"openmpi": "5.0.11"},
                      "missing": ["mpich: mpich on 2 ranks: it does not start"]}, about
     return results, counts
@@ -193,13 +193,13 @@ def options():
     assert usual.out == "build/compare" and not usual.no_facts
     quick = compare.parse(["--quick", "--ranks", "2", "--rounds", "2"])
     assert (quick.ranks, quick.rounds, quick.operations) == ([2], 2, ["all_reduce", "broadcast"])
-    with contextlib.redirect_stderr(io.StringIO()) as said:
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
         try:
             compare.parse(["--condition", "row,quiet"])
             raise AssertionError("an unknown condition was taken")
         except SystemExit:
             pass
-    assert "unknown condition quiet: one of row, single, real, busy" in said.getvalue()
+    assert "unknown condition quiet: one of row, single, real, busy" in errors.getvalue()
 
 
 def placement():
@@ -208,8 +208,8 @@ def placement():
         words = {bound: contestants.command_of(name, 2, "/f", "build", bound)
                  for bound in (True, False)}
         for bound, command in words.items():
-            told = "--bind-to" in command or "I_MPI_PIN=0" in command
-            assert told == bound, (name, command)
+            unbinds = "--bind-to" in command or "I_MPI_PIN=0" in command
+            assert unbinds == bound, (name, command)
     for name in ("rondo", "mpich", "oneccl"):
         assert contestants.command_of(name, 2, "/f", "build", True) == \
             contestants.command_of(name, 2, "/f", "build", False), name

@@ -73,7 +73,7 @@ TEST_F(MeetingTest, NobodyLeavesBeforeAllHaveComeAlsoInALaterMeetingOfTheSameFil
     });
 }
 
-TEST(LatenessTest, OneRankOfEachCallIsLateByAtMostTwiceTheTypicalTime) {
+TEST(LatenessTest, OneRankOfEachCallIsLateByUpToTwiceTheTypicalTime) {
   const Lateness late{1e-3, 7};
   double total = 0;
   std::vector<int> times(4);

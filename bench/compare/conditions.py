@@ -7,7 +7,7 @@
           it sends and 8 MiB of its own, and one rank (by a seed) comes late, by 0 to 2 times what
           the fastest contestant takes for one call. Ranks have the cores that their launcher gives
           them by default
-  busy    row beside one busy loop a core, placed by the launchers too
+  busy    row beside one busy loop a core
 
 A round is near or far by the exchange of a cache line between the two cores before and after it:
 the hypervisor of a virtual machine moves them. Rounds in which it crossed the limit are in no bin.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who stands beside Rondo in bench/compare.sh, how each is started, and what it lacks.
 
-In the conditions "row" and "single" every rank is bound to one core by the same rule (bind() of
-loop.h), and launchers that bind by themselves are told not to. In "real" and "busy" nobody is told
-anything: each rank has the cores that its launcher gives it by default.
+Every rank is bound to one core by the same rule (bind() of loop.h), and launchers that bind by
+themselves are told not to. In the condition "real" nobody is told anything: each rank has the cores
+that its launcher gives it by default.
 """
 import os
 import re

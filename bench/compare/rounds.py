@@ -51,7 +51,8 @@ class Rounds:
 
     @staticmethod
     def bound(condition):
-        return condition not in conditions.BESIDE_LOOPS
+        """False: each rank has the cores that its launcher gives it by default."""
+        return condition != "real"
 
     def start(self, name, bound):
         try:
@@ -71,31 +72,44 @@ class Rounds:
             self.about["missing"].append(text)
             print(f"compare: goes on without {text}", file=sys.stderr)
 
-    def measure_one(self, name, condition, operation, size, seed, budget=None):
+    def ask(self, key, measure):
+        """The seconds that `measure` gets from a group; None if a rival hangs (it is started again)
+        or fails (it is left out from now on)."""
+        name, bound = key
+        group = self.groups[key]
+        group.patience = self.pace.patience(name, PATIENCE)
+        try:
+            return measure(group)
+        except ContestantFailed as failure:
+            if name not in RIVALS:
+                raise
+            group.close(hangs=True)
+            del self.groups[key]
+            if isinstance(failure, NoAnswer):
+                print(f"compare: {failure}", file=sys.stderr)
+                self.start(name, bound)
+            else:
+                self.missing(name, str(failure))
+        return None
+
+    def measure_one(self, name, condition, operation, size, seed):
         """Seconds per call; None if the time limit cut it, or if a rival gave no answer."""
         where, key = (condition, operation), (name, self.bound(condition))
         if key not in self.groups or not self.pace.wants(where, size, name):
             return None
-        group = self.groups[key]
-        group.patience = self.pace.patience(name, PATIENCE)
-        budget = budget or self.options.budget or conditions.BUDGETS[condition]
+        budget = self.options.budget or conditions.BUDGETS[condition]
         began = time.monotonic()
-        try:
-            if condition in ("row", "busy"):
-                seconds = group.measure(operation, size, budget)
-            else:
-                seconds = group.measure_single(operation, size, budget,
-                                               self.words(condition, operation, size, seed))
-        except NoAnswer as hangs:
-            if name not in RIVALS:
-                raise
-            print(f"compare: {operation} of {size} bytes: {hangs}", file=sys.stderr)
-            self.pace.give_up(where, size, name, time.monotonic() - began)
-            group.close(hangs=True)
-            del self.groups[key]
-            self.start(name, key[1])
-            return None
-        self.pace.note(where, size, name, time.monotonic() - began, seconds)
+        if condition in ("row", "busy"):
+            seconds = self.ask(key, lambda group: group.measure(operation, size, budget))
+        else:
+            words = self.words(condition, operation, size, seed)
+            seconds = self.ask(
+                key, lambda group: group.measure_single(operation, size, budget, words))
+        wall = time.monotonic() - began
+        if seconds is None:
+            self.pace.give_up(where, size, name, wall)
+        else:
+            self.pace.note(where, size, name, wall, seconds)
         return seconds
 
     def words(self, condition, operation, size, seed):
@@ -107,18 +121,10 @@ class Rounds:
     def typical_call(self, names, operation, size):
         """The fastest contestant's time of one call, with cores and caches to itself: what "real"
         derives its delays from."""
-        times = []
-        for name in names:
-            group = self.groups.get((name, False))
-            if group and self.pace.wants(("real", operation), size, name):
-                group.patience = self.pace.patience(name, PATIENCE)
-                try:
-                    times.append(group.measure_single(operation, size, 0.001))
-                except NoAnswer:  # the round's own measurement meets it again, and gives it up
-                    group.close(hangs=True)
-                    del self.groups[name, False]
-                    self.start(name, False)
-        return min(times, default=1e-6)
+        times = [self.ask((name, False), lambda group: group.measure_single(operation, size, 0.001))
+                 for name in names if (name, False) in self.groups
+                 and self.pace.wants(("real", operation), size, name)]
+        return min((seconds for seconds in times if seconds), default=1e-6)
 
     def measure_round(self, condition, operation, size, turn):
         """One round, between two measurements of the line exchange."""

@@ -69,7 +69,7 @@ class FakeGroup:
         happened.append(f"{self.name} ends")
 
 
-def run(words, exchanged, turns=1):
+def run(words, exchanged, turns=1, missing=()):
     """A run of compare.py's rounds on 2 ranks with the fakes."""
     rounds.Group, rounds.busy.BusyLoops = FakeGroup, FakeLoops
     rounds.can_run = lambda name, operation, build: name in ("openmpi", "mpich")
@@ -84,7 +84,7 @@ def run(words, exchanged, turns=1):
         them.run(compare.sizes_of)
     assert "compare: goes on without mpich" in errors.getvalue(), errors.getvalue()
     assert about == {"versions": {"openmpi": "5.0.11"},
-                     "missing": ["mpich: mpich on 2 ranks: it does not start"]}, about
+                     "missing": ["mpich: mpich on 2 ranks: it does not start", *missing]}, about
     return results, counts
 
 
@@ -101,6 +101,42 @@ def rounds_of_three_conditions():
     assert sorted(results) == ["real", "row", "single"]
     cell = results["real"][2, "broadcast", 64]
     assert cell == {"rondo": [2e-5], "openmpi": [1e-5], "mpich": [None], "line": [NEAR]}, cell
+
+
+def rival_that_fails():
+    """It is named and left out; the others go on. Rondo's failure ends the run."""
+    def fails_in(name, error):
+        def measure(self, operation, size, budget):
+            if self.name == name and len(exchanges) < 4:
+                raise error(f"{name} on 2 ranks: error wrong result")
+            return exchanges.pop(0) if self.name == "line" else self.seconds()
+        return measure
+
+    usual = FakeGroup.measure
+    try:
+        FakeGroup.measure = fails_in("openmpi", rounds.ContestantFailed)
+        results, _ = run([], [NEAR] * 6, turns=3, missing=["openmpi: openmpi on 2 ranks: error "
+                                                           "wrong result"])
+        cell = results["row"][2, "broadcast", 64]
+        assert cell["openmpi"] == [1e-6, None, None] and len(cell["rondo"]) == 3, cell
+        FakeGroup.measure = fails_in("openmpi", rounds.NoAnswer)
+        results, _ = run([], [NEAR] * 6, turns=3)
+        assert results["row"][2, "broadcast", 64]["openmpi"] == [1e-6, None, None], results
+        assert happened.count("openmpi ends") == 2, "it was started again"
+        FakeGroup.measure = fails_in("rondo", rounds.ContestantFailed)
+        try:
+            run([], [NEAR] * 6, turns=3)
+            raise AssertionError("Rondo's wrong result was passed over")
+        except rounds.ContestantFailed:
+            pass
+    finally:
+        FakeGroup.measure = usual
+
+
+def rounds_beside_loops():
+    run(["--busy"], [NEAR] * 2)
+    at = happened.index("loops run")
+    assert happened[at + 1:at + 4] == ["rondo True row", "openmpi True row", "loops stop"], happened
 
 
 def rounds_in_bins():
@@ -228,7 +264,9 @@ def main():
     options()
     older_run()
     rounds_of_three_conditions()
+    rounds_beside_loops()
     rounds_in_bins()
+    rival_that_fails()
     with tempfile.TemporaryDirectory() as folder:
         about, results = stored(folder)
         tables_and_verdicts(about, results)

@@ -18,8 +18,8 @@ from contestants import RONDO, command_of, version_in
 
 PATIENCE = 120.0  # seconds to wait for any answer
 
-MEETING_BYTES = 4 << 20   # meeting.h: struct Shared
-MIN_CALLS, MAX_CALLS = 7, 2000  # one at a time; meeting.h: kMaxCalls
+MEETING_BYTES = 4 << 20  # meeting.h: struct Shared
+MIN_CALLS, MAX_CALLS = 11, 2000  # one at a time; meeting.h: kMaxCalls
 SHARED_MEMORY = "/dev/shm"
 
 

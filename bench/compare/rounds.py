@@ -72,7 +72,7 @@ class Rounds:
             self.about["missing"].append(text)
             print(f"compare: goes on without {text}", file=sys.stderr)
 
-    def ask(self, key, measure):
+    def ask(self, key, what, measure):
         """The seconds that `measure` gets from a group; None if a rival hangs (it is started again)
         or fails (it is left out from now on)."""
         name, bound = key
@@ -86,7 +86,7 @@ class Rounds:
             group.close(hangs=True)
             del self.groups[key]
             if isinstance(failure, NoAnswer):
-                print(f"compare: {failure}", file=sys.stderr)
+                print(f"compare: {what}: {failure}", file=sys.stderr)
                 self.start(name, bound)
             else:
                 self.missing(name, str(failure))
@@ -97,14 +97,15 @@ class Rounds:
         where, key = (condition, operation), (name, self.bound(condition))
         if key not in self.groups or not self.pace.wants(where, size, name):
             return None
+        what = f"{condition}, {operation} of {size} bytes"
         budget = self.options.budget or conditions.BUDGETS[condition]
         began = time.monotonic()
         if condition in ("row", "busy"):
-            seconds = self.ask(key, lambda group: group.measure(operation, size, budget))
+            seconds = self.ask(key, what, lambda group: group.measure(operation, size, budget))
         else:
             words = self.words(condition, operation, size, seed)
             seconds = self.ask(
-                key, lambda group: group.measure_single(operation, size, budget, words))
+                key, what, lambda group: group.measure_single(operation, size, budget, words))
         wall = time.monotonic() - began
         if seconds is None:
             self.pace.give_up(where, size, name, wall)
@@ -121,7 +122,8 @@ class Rounds:
     def typical_call(self, names, operation, size):
         """The fastest contestant's time of one call, with cores and caches to itself: what "real"
         derives its delays from, if the condition "single" did not measure it."""
-        times = [self.ask((name, False), lambda group: group.few_singles(operation, size))
+        what = f"single, {operation} of {size} bytes"
+        times = [self.ask((name, False), what, lambda group: group.few_singles(operation, size))
                  for name in names if (name, False) in self.groups
                  and self.pace.wants(("real", operation), size, name)]
         return min((seconds for seconds in times if seconds), default=1e-6)

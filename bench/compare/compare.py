@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -115,6 +116,7 @@ def describe_run(options):
 
 def main():
     options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the groups' folders are in memory
     os.makedirs(options.out, exist_ok=True)
     results, extra, before = earlier(options)
     counts, cuts = dict(before.get("rounds_of", {})), before.get("cuts", [])

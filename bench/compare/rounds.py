@@ -39,7 +39,7 @@ class Rounds:
             for bound in sorted({self.bound(name) for name in self.options.conditions}):
                 for name in contestants_of(self.options, "all_reduce"):
                     self.start(name, bound)
-        except ContestantFailed:
+        except BaseException:  # also if it is told to end
             self.__exit__()
             raise
         return self

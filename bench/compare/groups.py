@@ -60,7 +60,7 @@ class Group:
         try:
             self.answers()
             self.joined = self.ask("join") if name in RONDO else []
-        except ContestantFailed:
+        except BaseException:  # also if it is told to end
             self.close()
             raise
 

@@ -15,10 +15,6 @@ cd "$(dirname "$0")/.."
 .ci/install.sh --compare
 cmake --preset release >/dev/null
 cmake --build --preset release --target rondo_contestant tcp_contestant | tail -n 1
-mkdir -p build/compare
-program=build/compare/contestant.openmpi source=bench/compare/mpi_contestant.cc
-if [ $source -nt $program ] || [ bench/compare/loop.h -nt $program ]; then
-  mpicxx.openmpi -std=c++20 -O2 -I. $source -o $program
-fi
+bench/compare/rivals.sh --debian
 export PYTHONDONTWRITEBYTECODE=1
 exec /usr/bin/python3 bench/compare/net_compare.py "$@"

@@ -2,9 +2,6 @@
 // Placement: assigns a device to each rank of the benchmark, and measures the devices' copies.
 #pragma once
 
-#include <sched.h>
-
-#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -13,41 +10,11 @@
 #include <vector>
 
 #include "api/launch_env.h"
+#include "bench/bound.h"
 #include "bench/lane.h"
 #include "bench/report.h"
 
 namespace rondo::bench {
-
-// --bind: binds the calling thread to CPU number `turn` (modulo their count) of those that it may
-// use. Call it after joining, so that the library counts all CPUs. If the kernel refuses, nothing
-// changes.
-inline void bind_to_cpu(int turn) {
-  cpu_set_t allowed, one;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  int left = turn % std::max(CPU_COUNT(&allowed), 1);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || left-- > 0) continue;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);
-    return;
-  }
-}
-
-// Binds the calling thread; the destructor restores its CPUs.
-class Bound {
- public:
-  explicit Bound(int turn) {
-    sched_getaffinity(0, sizeof before_, &before_);
-    bind_to_cpu(turn);
-  }
-  ~Bound() { sched_setaffinity(0, sizeof before_, &before_); }
-  Bound(const Bound&) = delete;
-  Bound& operator=(const Bound&) = delete;
-
- private:
-  cpu_set_t before_{};
-};
 
 // Ranks of a host fill its devices in order: --ranks-per-gpu on each, or spread evenly.
 class Placement {

@@ -40,6 +40,8 @@ def measured(stored):
     """Medians in microseconds, by (operation, ranks, threads), then by bytes."""
     calls = {}
     for result in stored["results"]:
+        if result.get("condition", "row") != "row":
+            continue
         for name, threads in (("rondo", False), ("rondo_threads", True)):
             times = [time for time in result["microseconds"].get(name) or [] if time]
             if times and result["operation"] != "barrier" and result["bytes"] <= MAX_BYTES:

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -264,11 +266,17 @@ std::string compare_section(const Json& document) {
   for (const Json& target : document.at("targets").elements())
     targets.row({target.at("target").string(), target.at("verdict").string()});
   html += targets.html() + "<div class=\"parts\">\n";
-  std::map<std::pair<std::string, double>, std::vector<const Json*>> groups;
+  // By condition (older files have none), operation and ranks.
+  std::map<std::tuple<std::string, std::string, double>, std::vector<const Json*>> groups;
   for (const Json& row : document.at("results").elements())
-    groups[{row.at("operation").string(), row.at("ranks").number()}].push_back(&row);
-  for (const auto& [group, rows] : groups)
-    html += comparison_of(fmt::format("{}, {:g} ranks", group.first, group.second), rows);
+    groups[{text_at(row, "condition"), row.at("operation").string(), row.at("ranks").number()}]
+        .push_back(&row);
+  for (const auto& [group, rows] : groups) {
+    const auto& [condition, operation, ranks] = group;
+    html += comparison_of(fmt::format("{}, {:g} ranks{}{}", operation, ranks,
+                                      condition.empty() ? "" : ", ", condition),
+                          rows);
+  }
   return html + "</div>\n";
 }
 

@@ -2,6 +2,7 @@
 // DeepSpeed's shared-memory all-reduce in bench/compare.sh: its csrc/cpu/comm/shm.cpp, called as
 // its own inference_all_reduce does, without PyTorch's dispatcher. Argument: the group's folder.
 // RANK and WORLD_SIZE come from the launcher. It reduces in place and has no other operation.
+// Its source does not say its version: rivals.sh defines DEEPSPEED_VERSION.
 #include <torch/types.h>
 #include <unistd.h>
 
@@ -37,7 +38,8 @@ int main(int argc, char** argv) {
   // Its segments are named after an address and a port: the parent's process is one per group.
   std::string address = "compare", port = std::to_string(getppid());
   shm_initialize(ranks, rank, address.data(), port.data());
-  rondo::bench::bind_to_cpu(rank);
+  compare::bind(argv[1], rank);
+  if (rank == 0) compare::report_version(argv[1], DEEPSPEED_VERSION);
   DeepSpeed library;
   compare::serve(library, argv[1], rank, ranks);
   return 0;

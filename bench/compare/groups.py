@@ -9,38 +9,18 @@ import os
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import time
 
+from contestants import RONDO, command_of, version_in
+
 PATIENCE = 120.0  # seconds to wait for any answer
 
-OWN_LOOPS = ["two_copy", "two_copy_nt", "one_copy", "one_copy_nt"]
-DIRECT_LOOPS = ["direct", "direct_nt"]
-RIVALS = ["openmpi", "openmpi_ucx", "openmpi_sm", "mpich", "intel_mpi", "oneccl", "deepspeed"]
-RONDO = ["rondo", "rondo_threads", "rondo_alloc"]
-
-OPENMPI_SETTINGS = {
-    "openmpi": [],
-    "openmpi_ucx": ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any",
-                    "--mca", "pml_ucx_devices", "any"],
-    "openmpi_sm": ["--mca", "coll_sm_priority", "100"],
-}
-
-# Those that may be absent (bench/compare/rivals.sh), the variables that each is started with, and
-# the operations that it lacks. oneCCL is at its fastest on its caller's thread, over libfabric's
-# shared memory.
-OPTIONAL = {
-    "intel_mpi": ["I_MPI_ROOT={build}/compare/venv", "I_MPI_FABRICS=shm", "I_MPI_PIN=0"],
-    "oneccl": ["CCL_ATL_TRANSPORT=ofi", "CCL_ATL_SHM=1", "FI_PROVIDER=shm",
-               "CCL_WORKER_OFFLOAD=0", "CCL_YIELD=sched_yield", "CCL_LOG_LEVEL=error"],
-    "deepspeed": ["OMP_NUM_THREADS=1"],
-}
-LACKS = {
-    "oneccl": {"gather", "scatter"},
-    "deepspeed": {"reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "gather",
-                  "scatter", "barrier"},
-}
+MEETING_BYTES = 4 << 20  # meeting.h: struct Shared
+MIN_CALLS, MAX_CALLS = 11, 2000  # one at a time; meeting.h: kMaxCalls
+SHARED_MEMORY = "/dev/shm"
 
 
 class ContestantFailed(Exception):
@@ -51,44 +31,20 @@ class NoAnswer(ContestantFailed):
     """A group did not answer in time: it hangs, or its call takes longer than anyone would wait."""
 
 
-def can_run(name, operation, build):
-    """True if the contestant is installed and has the operation."""
-    there = name not in OPTIONAL or os.path.exists(f"{build}/compare/contestant.{name}")
-    return there and operation not in LACKS.get(name, ())
-
-
-def command_of(name, ranks, folder, build):
-    """The command that starts a contestant. All its ranks are children of one launcher, in one
-    session."""
-    release = f"{build}/release/bin"
-    if name in OPENMPI_SETTINGS:
-        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        return ["mpirun.openmpi", *root, "--oversubscribe", "--bind-to", "none",
-                *OPENMPI_SETTINGS[name], "-np", str(ranks),
-                f"{build}/compare/contestant.openmpi", folder]
-    if name == "mpich":
-        return ["mpirun.mpich", "-np", str(ranks), f"{build}/compare/contestant.mpich", folder]
-    if name in OPTIONAL:
-        variables = [text.format(build=os.path.abspath(build)) for text in OPTIONAL[name]]
-        launcher = ([f"{build}/compare/venv/bin/mpiexec.hydra", "-n", str(ranks)]
-                    if name == "intel_mpi" else
-                    [f"{release}/rondo", "run", "-n", str(ranks), "--no-prefix", "--"])
-        return ["env", *variables, *launcher, f"{build}/compare/contestant.{name}", folder]
-    if name == "rondo_threads":
-        return [f"{release}/rondo_contestant", folder, "--threads", str(ranks)]
-    if name in ("rondo", "rondo_alloc"):
-        more = ["--alloc"] if name == "rondo_alloc" else []
-        return [f"{release}/rondo", "run", "-n", str(ranks), "--no-prefix", "--",
-                f"{release}/rondo_contestant", folder, *more]
-    return [f"{release}/own_loops", folder, str(ranks), name]
-
-
 class Group:
-    def __init__(self, name, ranks, build):
-        self.name, self.ranks, self.build = name, ranks, build
-        self.folder = tempfile.mkdtemp(prefix=f"rondo-compare-{name}-")
+    def __init__(self, name, ranks, build, bound=True):
+        self.name, self.ranks, self.build, self.bound = name, ranks, build, bound
+        self.folder = tempfile.mkdtemp(
+            prefix=f"rondo-compare-{name}-",
+            dir=SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None)
         self.patience = PATIENCE
-        self.estimates = {}  # (operation, bytes) -> seconds per call
+        self.estimates = {}  # (prefix, operation, bytes) -> seconds per call
+        self.costs = {}      # (condition, operation, bytes) -> wall seconds per call
+        with open(f"{self.folder}/meeting", "wb") as file:
+            file.write(struct.pack("=Q", len(os.sched_getaffinity(0))))
+            file.truncate(MEETING_BYTES)
+        if not bound:
+            open(f"{self.folder}/unbound", "w", encoding="utf-8").close()
         pipes = []
         for r in range(ranks):
             for way in ("in", "out"):
@@ -104,12 +60,20 @@ class Group:
         try:
             self.answers()
             self.joined = self.ask("join") if name in RONDO else []
-        except ContestantFailed:
+        except BaseException:  # also if it is told to end
             self.close()
             raise
 
     def command(self):
-        return command_of(self.name, self.ranks, self.folder, self.build)
+        return command_of(self.name, self.ranks, self.folder, self.build, self.bound)
+
+    def version(self):
+        """What the library itself says; "" if it says nothing."""
+        try:
+            with open(f"{self.folder}/version", encoding="utf-8") as file:
+                return version_in(file.read())
+        except FileNotFoundError:
+            return ""
 
     def ask(self, line):
         for pipe in self.inputs:
@@ -152,6 +116,25 @@ class Group:
         self.estimates[key] = self.median(
             f"{prefix}{operation} {size} {blocks} {per_block} {warm}")
         return self.estimates[key]
+
+    def measure_single(self, operation, size, budget, condition="single"):
+        """Median of calls one at a time, in seconds; takes about `budget` seconds. `condition`:
+        the last words of a line (loop.h)."""
+        key = (condition.split()[0], operation, size)
+        if key not in self.costs:
+            self.few_singles(operation, size, condition)
+        calls = min(max(int(budget / self.costs[key]), MIN_CALLS), MAX_CALLS)
+        return self.singles(operation, size, condition, calls, max(calls // 10, 1))
+
+    def few_singles(self, operation, size, condition="single"):
+        return self.singles(operation, size, condition, 3, 2)
+
+    def singles(self, operation, size, condition, calls, warm):
+        began = time.monotonic()
+        seconds = self.median(f"{operation} {size} 1 {calls} {warm} {condition}")
+        self.costs[condition.split()[0], operation, size] = \
+            (time.monotonic() - began) / (calls + warm)
+        return seconds
 
     def first_estimate(self, what, budget):
         """Seconds per call, from increasing numbers of calls: a root's first calls can be free

@@ -2,25 +2,32 @@
 // The measuring loop of all contestants of bench/compare.sh.
 //
 // A contestant is a group of ranks. Each rank sleeps on a pipe until the driver (compare.py) sends
-// all of them the same line, "<operation> <bytes> <blocks> <calls> <warm>". The rank makes `warm`
-// calls, then `blocks` times `calls` calls, timed per block. It checks the result and answers with
-// one line: "ok" and the seconds per call of every block, or "error <why>". So contestants
-// alternate within milliseconds, and no rank spins while another contestant is measured. Every line
-// allocates, touches and warms up new buffers. `bytes` is the larger buffer of a rank, as in
-// nccl-tests.
+// all of them the same line, "<operation> <bytes> <blocks> <calls> <warm> [<condition>]". The rank
+// makes `warm` calls, then `blocks` times `calls` calls, timed per block. It checks the result and
+// answers with one line: "ok" and the seconds per call of every block, or "error <why>". So
+// contestants alternate within milliseconds, and no rank spins while another contestant is
+// measured. Every line allocates, touches and warms up new buffers. `bytes` is the larger buffer of
+// a rank, as in nccl-tests. The condition is
+//   (none)                    calls in a row; a block's time divided by its calls
+//   single                    one call at a time (class Meeting); a block's time is its median
+//   real <typical> <seed>     the same, but before each call each rank writes the buffer that it
+//                             sends and 8 MiB of its own, and one rank comes up to 2 * <typical>
+//                             seconds late (class Lateness). The driver keeps the cores busy.
 #pragma once
 
 #include <malloc.h>
 
-#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "bench/placement.h"
+#include "bench/bound.h"
+#include "bench/compare/meeting.h"
 
 namespace compare {
 
@@ -138,35 +145,89 @@ inline bool is_right(const Task& task, int rank, int ranks, std::size_t elements
   return true;
 }
 
+// What a line asks for.
+struct Request {
+  char operation[32], condition[16] = "row";
+  std::size_t bytes;
+  int blocks, calls, warm;
+  Lateness late;
+
+  bool read(const std::string& line) {
+    const int words = std::sscanf(line.c_str(), "%31s %zu %d %d %d %15s %lf %lu", operation, &bytes,
+                                  &blocks, &calls, &warm, condition, &late.typical, &late.seed);
+    const bool known = is("row") || (is("single") && words == 6) || (is("real") && words == 8);
+    return words >= 5 && known && (is("row") || calls <= kMaxCalls);
+  }
+  bool is(const char* name) const { return std::strcmp(condition, name) == 0; }
+};
+
+// Calls in a row, timed per block.
+template <class Library>
+std::vector<double> time_row(Library& library, const Task& task, const Request& asked) {
+  std::vector<double> seconds;
+  for (int block = 0; block < asked.blocks; ++block) {
+    const double start = now();
+    library.calls(task, asked.calls);
+    seconds.push_back((now() - start) / asked.calls);
+  }
+  return seconds;
+}
+
+// One call at a time. `input`: the buffer that the program writes before each call.
+template <class Library>
+std::vector<double> time_single(Library& library, const Task& task, const Request& asked,
+                                Meeting meeting, std::span<float> input) {
+  constexpr std::size_t kOwnData = std::size_t{8} << 20;  // more than a core's L2
+  std::vector<std::byte> own(asked.is("real") ? kOwnData : 0);
+  std::vector<double> seconds;
+  for (int block = 0; block < asked.blocks; ++block) {
+    for (int call = 0; call < asked.calls; ++call) {
+      if (!own.empty()) {
+        touch(input.data(), input.size_bytes());
+        touch(own.data(), own.size());
+      }
+      meeting.meet();
+      const double delay =
+          asked.late.of(meeting.rank(), meeting.ranks(), block * asked.calls + call);
+      for (const double until = now() + delay; delay > 0 && now() < until;) rondo::cpu_relax();
+      const double entered = now();
+      library.calls(task, 1);
+      meeting.note(call, entered, now());
+    }
+    seconds.push_back(meeting.median(asked.calls));
+  }
+  return seconds;
+}
+
 // Library: float* allocate(bytes), void release(float*), void calls(const Task&, int count). One
 // that only reduces in place also has void checked_call(const Task&): its timed calls sum what the
 // receive buffer holds, and this last one sums the inputs.
 template <class Library>
-std::string measure(Library& library, int rank, int ranks, const std::string& line) {
-  char name[32];
-  std::size_t bytes = 0;
-  int blocks = 0, calls = 0, warm = 0;
-  if (std::sscanf(line.c_str(), "%31s %zu %d %d %d", name, &bytes, &blocks, &calls, &warm) != 5)
-    return "error cannot read: " + line;
+std::string measure(Library& library, const std::string& folder, int rank, int ranks,
+                    const std::string& line) {
+  Request asked;
+  if (!asked.read(line)) return "error cannot read: " + line;
   int which = 0;
-  while (which < 9 && std::strcmp(name, kOperations[which]) != 0) ++which;
-  if (which == 9) return std::string("error unknown operation ") + name;
+  while (which < 9 && std::strcmp(asked.operation, kOperations[which]) != 0) ++which;
+  if (which == 9) return std::string("error unknown operation ") + asked.operation;
   const auto operation = static_cast<Operation>(which);
-  const Shape shape = shape_of(operation, bytes, ranks);
+  const Shape shape = shape_of(operation, asked.bytes, ranks);
   const Task task{operation, library.allocate(shape.send * sizeof(float)),
                   library.allocate(shape.receive * sizeof(float)), shape.count};
   for (std::size_t i = 0; i < shape.send; ++i) task.send[i] = sent(rank, i / shape.count);
   std::memset(task.receive, 0, shape.receive * sizeof(float));
 
-  using Clock = std::chrono::steady_clock;
-  std::vector<double> seconds(static_cast<std::size_t>(blocks));
-  library.calls(task, warm);
-  for (double& each : seconds) {
-    const auto start = Clock::now();
-    library.calls(task, calls);
-    each = std::chrono::duration<double>(Clock::now() - start).count() / calls;
+  constexpr bool kInPlace = requires { library.checked_call(task); };
+  std::vector<double> seconds;
+  library.calls(task, asked.warm);
+  if (asked.is("row")) {
+    seconds = time_row(library, task, asked);
+  } else {
+    const std::span input(kInPlace ? task.receive : task.send,
+                          kInPlace ? shape.receive : shape.send);
+    seconds = time_single(library, task, asked, Meeting(folder, rank, ranks), input);
   }
-  if constexpr (requires { library.checked_call(task); }) library.checked_call(task);
+  if constexpr (kInPlace) library.checked_call(task);
   const bool right = is_right(task, rank, ranks, shape.receive);
   library.release(task.send);
   library.release(task.receive);
@@ -189,12 +250,26 @@ inline float* allocate_plain(std::size_t bytes) {
   return memory;
 }
 
+// Binds the calling thread to one core, unless the driver left that to the launcher (the group's
+// folder then has a file "unbound"). Call it after joining, so that the library counts all cores.
+inline void bind(const std::string& folder, int rank) {
+  if (access((folder + "/unbound").c_str(), F_OK) != 0) rondo::bench::bind_to_cpu(rank);
+}
+
+// For the head of the results. Call it on rank 0, before serve().
+inline void report_version(const std::string& folder, const std::string& text) {
+  if (std::FILE* file = std::fopen((folder + "/version").c_str(), "w")) {
+    std::fputs(text.c_str(), file);
+    std::fclose(file);
+  }
+}
+
 template <class Library>
 void serve(Library& library, const std::string& folder, int rank, int ranks) {
   Pipes pipes(folder, rank);
   pipes.answer("ready");
   for (std::string line; pipes.read(&line) && line != "quit";)
-    pipes.answer(measure(library, rank, ranks, line));
+    pipes.answer(measure(library, folder, rank, ranks, line));
 }
 
 }  // namespace compare

@@ -59,8 +59,15 @@ int main(int argc, char** argv) {
   int ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &mpi.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  rondo::bench::bind_to_cpu(mpi.rank);
-  compare::serve(mpi, argc > 1 ? argv[1] : ".", mpi.rank, ranks);
+  const std::string folder = argc > 1 ? argv[1] : ".";
+  compare::bind(folder, mpi.rank);
+  if (mpi.rank == 0) {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    compare::report_version(folder, text);
+  }
+  compare::serve(mpi, folder, mpi.rank, ranks);
   MPI_Finalize();
   return 0;
 }

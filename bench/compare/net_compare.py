@@ -52,7 +52,7 @@ def commands(options):
         "rondo": lambda h, n, f: start_each(h, n, f, rondo, 29931),
         "rondo_ucx": lambda h, n, f: start_each(h, n, f, by_ucx, 29951),
         "openmpi": lambda h, n, f: open_mpi(h, n, f, os.path.abspath(
-            f"{compare}/contestant.openmpi")),
+            f"{compare}/contestant.openmpi_debian")),
         "gloo": lambda h, n, f: start_each(h, n, f, gloo, 29941),
     }
     if not options.python:

@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
   for (int r = 0; r < ranks; ++r) {
     if (fork() != 0) continue;
     loops.rank = r;
-    rondo::bench::bind_to_cpu(r);
+    rondo::bench::bind_to_cpu(r);  // in every condition: no launcher starts them
     compare::serve(loops, argv[1], r, ranks);
     return 0;
   }

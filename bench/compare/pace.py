@@ -13,6 +13,7 @@ import time
 MIN_ROUNDS = 5
 CALLS_OF_A_FIRST_TIME = 9  # an estimate and one measurement: groups.py
 SHORTEST_PATIENCE = 15.0
+MAX_GROWTH = 16            # of a call's time from one size to the next: small calls cost the same
 LARGEST_SHARE = 0.02       # maximum of one first measurement, of the time for its number of ranks
 
 
@@ -47,7 +48,7 @@ class Pace:
             return True
         if self.seconds is None:
             return False
-        call = self.calls[operation, largest, name] * size / largest
+        call = self.calls[operation, largest, name] * min(size / largest, MAX_GROWTH)
         return call * CALLS_OF_A_FIRST_TIME > LARGEST_SHARE * self.seconds
 
     def patience(self, name, usual):

@@ -8,18 +8,17 @@ import argparse
 import csv
 import sys
 
+from contestants import DIRECT_LOOPS, LABELS, OWN_LOOPS
 from figures import fastest, median
-from groups import DIRECT_LOOPS, OWN_LOOPS, RIVALS
 
 LINES = [("rondo", "Rondo (processes)", "#c0392b", "-", 2.4),
          ("rondo_alloc", "Rondo, ncclMemAlloc", "#e67e22", "-", 1.4),
-         ("openmpi", "Open MPI", "#2c3e50", "-", 1.2),
-         ("openmpi_ucx", "Open MPI, UCX", "#2980b9", "-", 1.2),
-         ("openmpi_sm", "Open MPI, coll/sm", "#16a085", "-", 1.2),
-         ("mpich", "MPICH", "#8e44ad", "-", 1.2),
-         ("intel_mpi", "Intel MPI", "#2c82c9", "--", 1.2),
-         ("oneccl", "oneCCL", "#7f8c8d", "-", 1.2),
-         ("deepspeed", "DeepSpeed", "#d4ac0d", "-", 1.2)]
+         *((name, LABELS[name], colour, style, 1.2) for name, colour, style in (
+             ("openmpi", "#2c3e50", "-"), ("openmpi_ucx", "#2980b9", "-"),
+             ("openmpi_debian", "#16a085", "--"), ("openmpi_sm", "#16a085", "-"),
+             ("mpich", "#8e44ad", "-"), ("mpich_debian", "#8e44ad", "--"),
+             ("intel_mpi", "#2c82c9", "--"), ("oneccl", "#7f8c8d", "-"),
+             ("deepspeed", "#d4ac0d", "-")))]
 PLANNED = "#c0392b"
 
 

@@ -6,6 +6,8 @@ and all_reduce.png, and the figures between the marks of README.md and docs/star
   python3 bench/compare/publish.py build/compare     after bench/compare.sh
   python3 bench/compare/publish.py --check           the pages and the picture equal the stored run
 
+The README's rows and the picture are of the condition "real" if the run has it; the page's table
+has a row for each condition and each bin of the cores' distance (conditions.py).
 The README's rows of other programs are read from their results: net.txt and gloo.json beside it.
 """
 import argparse
@@ -15,9 +17,10 @@ import sys
 from pathlib import Path
 
 import plot
-from figures import fastest, geometric_mean, median, size_text
-from groups import RIVALS
-from report import microseconds
+from conditions import views
+from contestants import LABELS
+from figures import fastest, geometric_mean, size_text
+from report import microseconds, results_in, shown_in_pages
 
 TOP = Path(__file__).resolve().parents[2]
 STORED = TOP / "bench/results/host"
@@ -25,10 +28,10 @@ RUN, PICTURE = STORED / "all_reduce.json", STORED / "all_reduce.png"
 PAGES = [TOP / "README.md", TOP / "docs/start/bench.md"]
 BLOCK = re.compile(r"(<!-- figures of bench/compare/publish.py: (\w+) -->\n).*?(<!-- end -->)",
                    re.DOTALL)
-LABELS = {"openmpi": "Open MPI", "openmpi_ucx": "Open MPI over UCX",
-          "openmpi_sm": "Open MPI with coll/sm", "mpich": "MPICH", "intel_mpi": "Intel MPI",
-          "oneccl": "oneCCL", "deepspeed": "DeepSpeed"}
-NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven"]
+NUMBERS = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+README_ROWS = [(2, 65536), (2, 1 << 20), (4, 4096), (4, 1 << 20), (8, 1 << 20)]
+STATES = {"row": "idle", "single": "idle, one call at a time", "busy": "beside a busy loop a core",
+          "real": "beside a busy loop a core, ranks late, caches cold"}
 
 
 class Run:
@@ -40,27 +43,33 @@ class Run:
         self.about, self.facts = stored["run"], stored["facts"]
         self.about["cuts"] = [cut for cut in self.about.get("cuts", []) if cut[1] == "all_reduce"]
         self.rows = [row for row in stored["results"] if row["operation"] == "all_reduce"]
-        self.cells = {(row["ranks"], row["bytes"]):
-                      {name: [v and v * 1e-6 for v in values]
-                       for name, values in row["microseconds"].items()} for row in self.rows}
-        if not self.cells:
+        if not self.rows:
             sys.exit(f"publish.py: {path} has no all-reduce")
-        self.rivals = [name for name in RIVALS if
-                       any(any(cell.get(name) or []) for cell in self.cells.values())]
+        results = results_in({"results": self.rows})
+        self.views = list(views(results))
+        self.shown = shown_in_pages(results)
+        self.rivals = [name for name in LABELS if any(
+            any(cell.get(name) or []) for _, _, part in self.views for cell in part.values())]
 
     def heading(self):
         return (f"commit {self.about['commit']}, {self.about['date']}, {self.about['cores']} cores "
                 f"of {self.about['cpu']}")
 
-    def cell(self, ranks, size):
-        """Rondo's time and the fastest other's, with its name."""
-        cell = self.cells[ranks, size]
+    def cell(self, part, ranks, size):
+        """Rondo's time and the fastest other's, with its name; dashes where one was cut."""
+        cell = part.get((ranks, "all_reduce", size), {})
         best = fastest(cell, self.rivals)
-        return microseconds(cell["rondo"]), microseconds(cell[best]), LABELS[best]
+        return microseconds(cell.get("rondo")), microseconds(cell.get(best)), LABELS.get(best, "-")
 
     def names(self):
-        labels = [LABELS[name] for name in self.rivals]
+        versions = self.about.get("versions", {})
+        labels = [f"{LABELS[name]} {versions.get(name, '')}".strip() for name in self.rivals]
         return f"{NUMBERS[len(labels)]} ({', '.join(labels)})"
+
+    def state(self):
+        """What holds for the README's rows."""
+        condition, name, _ = self.shown
+        return STATES[condition] + (", cores far apart" if name == "far" else "")
 
 
 def between_hosts(size):
@@ -77,14 +86,20 @@ def beside_gloo(ranks):
 
 
 def readme(run):
-    lines = [f"Two cores of an AMD EPYC, idle, {run.about['date']} (the last two rows: earlier), "
-             f"float32, medians in microseconds; others: the fastest of {run.names()}.", "",
+    condition, _, part = run.shown
+    lines = [f"Two cores of an AMD EPYC, {run.state()}, {run.about['date']} (the last two rows: "
+             f"earlier{'' if condition == 'row' else ', idle'}), float32, medians in microseconds; "
+             f"others: the fastest of {run.names()}.", "",
              "| | Rondo | others | command |", "|---|---|---|---|"]
-    for ranks, size in ((2, 65536), (4, 4096), (4, 1 << 20), (8, 1 << 20)):
-        ours, other, name = run.cell(ranks, size)
+    rows = [row for row in README_ROWS if (row[0], "all_reduce", row[1]) in part]
+    if any(ranks == 8 for ranks, _ in rows):
+        rows.remove((2, 1 << 20))
+    option = "" if condition == "row" else f" --{condition}"
+    for ranks, size in rows:
+        ours, other, name = run.cell(part, ranks, size)
         unit = size_text(size).replace("K", " KiB").replace("M", " MiB")
         lines.append(f"| all-reduce, {ranks} processes, {unit} | {ours} | {name} {other} "
-                     "| `bash bench/compare.sh` |")
+                     f"| `bash bench/compare.sh{option}` |")
     ours, openmpi, gloo = between_hosts(1 << 20)
     lines.append(f"| all-reduce, 2 hosts over TCP, 1 MiB | {ours} "
                  f"| Open MPI {openmpi}, gloo {gloo} | `bash bench/net_compare.sh` |")
@@ -94,15 +109,22 @@ def readme(run):
 
 
 def table(run):
-    sizes = sorted({size for _, size in run.cells})
+    sizes = sorted({size for _, _, part in run.views for _, _, size in part})
     names = [re.sub(r"(\d)([KM]?)$", lambda m: m[1] + {"": " B", "K": " KiB", "M": " MiB"}[m[2]],
                     size_text(size)) for size in sizes]
+    only_rows = {condition for condition, _, _ in run.views} == {"row"} and len(run.views) == 1
+    head = "| ranks | |" if only_rows else "| ranks | condition | |"
     lines = [f"Of one run: {run.heading()}; others: {run.names()}.", "",
-             f"| ranks | | {' | '.join(names)} |", "|---" * (len(sizes) + 2) + "|"]
-    for ranks in sorted({ranks for ranks, _ in run.cells}):
-        cells = [run.cell(ranks, size) for size in sizes]
-        lines.append(f"| {ranks} | Rondo | {' | '.join(ours for ours, _, _ in cells)} |")
-        lines.append(f"| {ranks} | fastest other | {' | '.join(other for _, other, _ in cells)} |")
+             f"{head} {' | '.join(names)} |", "|---" * (len(sizes) + head.count("|") - 1) + "|"]
+    for ranks in sorted({key[0] for _, _, part in run.views for key in part}):
+        for condition, name, part in run.views:
+            cells = [run.cell(part, ranks, size) for size in sizes]
+            if all(ours == "-" for ours, _, _ in cells):
+                continue
+            first = f"| {ranks} |"
+            first += "" if only_rows else f" {condition} {name}".rstrip() + " |"
+            lines.append(f"{first} Rondo | {' | '.join(ours for ours, _, _ in cells)} |")
+            lines.append(f"{first} fastest other | {' | '.join(other for _, other, _ in cells)} |")
     return lines
 
 
@@ -127,8 +149,7 @@ def publish(folder):
     run = Run(Path(folder) / "results.json")
     with open(RUN, "w", encoding="utf-8") as file:
         json.dump({"run": run.about, "facts": run.facts, "results": run.rows}, file)
-    plot.draw({(ranks, "all_reduce", size): cell for (ranks, size), cell in run.cells.items()},
-              PICTURE, run.heading())
+    plot.draw(run.shown[2], PICTURE, run.heading())
     for page in PAGES:
         page.write_text(filled(page.read_text(encoding="utf-8"), run), encoding="utf-8")
 

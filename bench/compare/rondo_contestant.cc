@@ -32,9 +32,7 @@ void must(ncclResult_t result) {
   std::exit(5);
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using compare::now;
 
 struct Rondo {
   float* allocate(std::size_t bytes) {
@@ -118,12 +116,12 @@ double taken() {
          static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
-std::string join(Rondo& rondo, int ranks, const ncclUniqueId& id) {
+std::string join(Rondo& rondo, const std::string& folder, int ranks, const ncclUniqueId& id) {
   const double entered = now();
   must(ncclCommInitRank(&rondo.comm, ranks, id, rondo.rank));
   const double left = now();
   rondo.descriptors = descriptors();
-  rondo::bench::bind_to_cpu(rondo.rank);  // after the library counted the CPUs
+  compare::bind(folder, rondo.rank);
   char text[64];
   std::snprintf(text, sizeof text, "ok %.9f %.9f", entered, left);
   return text;
@@ -167,7 +165,7 @@ void run_rank(Rondo rondo, const std::string& folder, int ranks, const ncclUniqu
   for (std::string line; pipes.read(&line) && line != "quit";) {
     int children = 0, milliseconds = 0;
     if (line == "join") {
-      pipes.answer(join(rondo, ranks, id));
+      pipes.answer(join(rondo, folder, ranks, id));
     } else if (std::sscanf(line.c_str(), "children %d", &children) == 1) {
       pipes.answer(make_children(rondo, children));
     } else if (std::sscanf(line.c_str(), "idle %d", &milliseconds) == 1) {
@@ -179,7 +177,7 @@ void run_rank(Rondo rondo, const std::string& folder, int ranks, const ncclUniqu
       rondo.in_turns = begins_with("in_turns ");
       if (rondo.grouped || rondo.to_and_fro || rondo.in_turns) line.erase(0, line.find(' ') + 1);
       rondo.turn = 0;
-      pipes.answer(compare::measure(rondo, rondo.rank, ranks, line));
+      pipes.answer(compare::measure(rondo, folder, rondo.rank, ranks, line));
     }
   }
 }

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rondo's speed targets, and whether this run reached them."""
+from conditions import LIMITS, views
+from contestants import DIRECT_LOOPS, OWN_LOOPS, RIVALS
 from figures import fastest, geometric_mean, interval, median, paired, size_text
-from groups import DIRECT_LOOPS, OWN_LOOPS, RIVALS
 
-SLOWER, NOTICED = 1.05, 0.1e-6  # a share, and seconds below which no difference counts
+NOTICED = 0.1e-6  # seconds below which no difference counts
 SUMS = ("all_reduce", "reduce_scatter")
 MEANS = {2: 1.3, 4: 2.0}  # times the best, for SUMS, by number of ranks; 2.5 for more
 MORE_RANKS = 2.5
@@ -28,7 +29,7 @@ def verdict(misses, measured):
     return "met" if not misses else "missed: " + ", ".join(misses)
 
 
-def never_slower(results, ranks):
+def never_slower(results, ranks, limit):
     misses, measured = [], 0
     for operation in operations_of(results, ranks):
         for size, cell in cells(results, ranks, operation):
@@ -38,7 +39,7 @@ def never_slower(results, ranks):
                 continue
             measured += 1
             beyond = median([a - b for a, b in zip(cell["rondo"], cell[best]) if a and b])
-            if interval(ratios)[0] > SLOWER and beyond > NOTICED:
+            if interval(ratios)[0] > limit and beyond > NOTICED:
                 misses.append(f"{operation} {size_text(size)} {median(ratios):.2f} of {best}")
     return verdict(misses, measured)
 
@@ -79,7 +80,7 @@ def near(results, ranks, who, loops, limit):
 
 def small_call(results):
     cell = results.get((2, "all_reduce", 4), {})
-    if not cell.get("rondo"):
+    if not cell.get("rondo") or not cell.get("line"):
         return "unmeasured"
     ratio = median(paired(cell, "rondo", "line"))
     return f"{'met' if ratio <= 1.5 else 'missed'}: {ratio:.2f} of the exchange"
@@ -91,23 +92,38 @@ def at_most(extra, key, limit, show):
     return f"{'met' if extra[key] <= limit else 'missed'}: {show(extra[key])}"
 
 
-def all_targets(results, extra):
-    """Pairs of a target and its verdict."""
+def of_view(condition, where, results):
+    """Targets of one condition and bin; `where` names them. The floors and means: of calls in a
+    row."""
     rows = []
     for n in ranks_of(results):
+        rows.append((f"{n} ranks, {where}: nowhere above {LIMITS[condition]:g} of the best",
+                     never_slower(results, n, LIMITS[condition])))
+        if condition != "row":
+            continue
         rows += [
-            (f"{n} ranks: nowhere slower than the best", never_slower(results, n)),
-            (f"{n} ranks: {MEANS.get(n, MORE_RANKS)} times the best, mean from 16K, where data are "
-             "summed", mean_speedup(results, n, sums=True)),
-            (f"{n} ranks: 1.0 times the best, mean from 16K, where data only move",
+            (f"{n} ranks, {where}: {MEANS.get(n, MORE_RANKS)} times the best, mean from 16K, where "
+             "data are summed", mean_speedup(results, n, sums=True)),
+            (f"{n} ranks, {where}: 1.0 times the best, mean from 16K, where data only move",
              mean_speedup(results, n, sums=False)),
-            (f"{n} ranks: within 1.15 of the best own loop from 256K",
+            (f"{n} ranks, {where}: within 1.15 of the best own loop from 256K",
              near(results, n, "rondo", OWN_LOOPS, 1.15)),
-            (f"{n} ranks as threads: within 1.2 of the direct loop from 256K",
+            (f"{n} ranks as threads, {where}: within 1.2 of the direct loop from 256K",
              near(results, n, "rondo_threads", DIRECT_LOOPS, 1.2)),
-            (f"{n} ranks, ncclMemAlloc: within 1.2 of the direct loop from 256K",
+            (f"{n} ranks, ncclMemAlloc, {where}: within 1.2 of the direct loop from 256K",
              near(results, n, "rondo_alloc", DIRECT_LOOPS, 1.2)),
         ]
+    if condition == "row" and 2 in ranks_of(results):
+        rows.append((f"2 ranks, 4 B, {where}: within 1.5 of the cache-line exchange",
+                     small_call(results)))
+    return rows
+
+
+def all_targets(results, extra):
+    """Pairs of a target and its verdict. `results`: by condition."""
+    rows = []
+    for condition, name, part in views(results):
+        rows += of_view(condition, f"{condition} {name}".strip(), part)
 
     def milliseconds(value):
         return f"{value * 1e3:.0f} ms"
@@ -116,7 +132,6 @@ def all_targets(results, extra):
         return f"{value / (1 << 20):.1f} MiB"
 
     return rows + [
-        ("2 ranks, 4 B: within 1.5 of the cache-line exchange", small_call(results)),
         ("group of 100 all-reduces of 4K: a quarter of 100 calls",
          at_most(extra, "group_ratio", 0.25, lambda v: f"{v:.2f}")),
         ("init of 8 processes under 50 ms", at_most(extra, "init_8_processes", 0.05, milliseconds)),

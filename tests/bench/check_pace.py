@@ -56,8 +56,19 @@ def no_answer():
         assert it.cuts == {("gather", 4096, "mpich"): 0, ("gather", 8192, "mpich"): 0}, it.cuts
 
 
+def growth():
+    """A slow call of few bytes does not condemn larger ones: its time is the scheduler's."""
+    pace.time = Clock
+    it = pace.Pace(300, 11, MPIS)
+    it.note("gather", 64, "mpich", 0.1, 4e-3)
+    assert it.wants("gather", 64 << 10, "mpich"), it.cuts
+    it.note("gather", 64 << 10, "mpich", 1, 0.1)
+    assert not it.wants("gather", 1 << 20, "mpich")
+
+
 def main():
     no_answer()
+    growth()
     whole = 976  # seconds for 11 rounds of everything
     everything, measured = compare(None, 11)
     assert not everything.cuts and set(measured.values()) == {11} and abs(clock - whole) < 1, clock

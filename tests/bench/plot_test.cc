@@ -130,7 +130,9 @@ TEST_F(Pictures, OfAReportAreInThePage) {
              "results": [{"ranks": 4, "operation": "all_reduce", "bytes": 4,
                           "microseconds": {"rondo": [2, 3, null], "mpich": [9]}},
                          {"ranks": 4, "operation": "all_reduce", "bytes": 1024,
-                          "microseconds": {"rondo": [4], "mpich": [10]}}]})";
+                          "microseconds": {"rondo": [4], "mpich": [10]}},
+                         {"condition": "real", "ranks": 4, "operation": "all_reduce",
+                          "bytes": 4, "microseconds": {"rondo": [20]}}]})";
   std::ofstream(path("trace.json")) << R"({"traceEvents": [
              {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": "rank 0"}},
              {"ph": "X", "name": "AllReduce", "cat": "call", "pid": 0, "tid": 0, "ts": 5000,
@@ -146,8 +148,8 @@ TEST_F(Pictures, OfAReportAreInThePage) {
   for (const char* text :
        {"<h1>A &amp; B</h1>", "<h2>Benchmark: bench.json</h2>", "<h2>Self-test: self.json</h2>",
         "<h2>Comparison: compare.json</h2>", "<h2>Trace: trace.json</h2>",
-        "&lt;b&gt;slow&lt;/b&gt;", "as fast as MPI", ">rondo<", ">mpich<", ">bytes<",
-        ">microseconds (median)<", ">AllReduce<", "0 - 1"})
+        "&lt;b&gt;slow&lt;/b&gt;", "as fast as MPI", "<h3>all_reduce, 4 ranks, real</h3>",
+        ">rondo<", ">mpich<", ">bytes<", ">microseconds (median)<", ">AllReduce<", "0 - 1"})
     EXPECT_NE(page.find(text), std::string::npos) << text;
   EXPECT_EQ(count_of(page, "<svg"), 3) << "the benchmark's two and the comparison's";
   // Nothing is fetched. Namespaces of SVG are names.

@@ -56,7 +56,7 @@ class Nudges : public testing::Test {
  protected:
   Nudges() {
     for (const std::uint32_t core : {1, 2, 1})
-      lines_.push_back({.step = 0, .sequence = 0, .core = core});
+      lines_.push_back({.step = 0, .sequence = 0, .core = core, .echo = 0});
     for (StepLine& line : lines_) {
       PeerPort port{};
       port.steps = &line;

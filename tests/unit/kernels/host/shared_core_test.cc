@@ -26,7 +26,7 @@ class SharedCores : public testing::Test {
  protected:
   SharedCores() {
     for (std::uint32_t r = 0; r < 4; ++r) {
-      lines_[r] = {.step = 5, .sequence = 5, .core = r % 2 + 1};
+      lines_[r] = {.step = 5, .sequence = 5, .core = r % 2 + 1, .echo = 0};
       PeerPort port{};
       port.steps = &lines_[r];
       ports_.push_back(port);
@@ -48,7 +48,7 @@ TEST_F(SharedCores, AreWantedByRanksThatAreBehind) {
   core_.enable();
   announce(6);
   EXPECT_TRUE(is_wanted(1)) << "rank 2 has not announced call 6";
-  lines_[2] = {.step = 6, .sequence = 6, .core = 1};
+  lines_[2] = {.step = 6, .sequence = 6, .core = 1, .echo = 0};
   EXPECT_FALSE(is_wanted(1)) << "nobody on this core can go on";
   EXPECT_TRUE(is_wanted(2));
   lines_[0].step = 7;
@@ -65,7 +65,7 @@ TEST_F(SharedCores, AreNotWantedByRanksOfOtherCores) {
 TEST_F(SharedCores, AreFollowedWhereThisRankMoves) {
   core_.enable();
   announce(6);
-  for (const int r : {1, 3}) lines_[r] = {.step = 7, .sequence = 7, .core = 2};
+  for (const int r : {1, 3}) lines_[r] = {.step = 7, .sequence = 7, .core = 2, .echo = 0};
   PlacedAtomics::now_on = 2;
   announce(7);
   EXPECT_EQ(lines_[0].core, 2u);

@@ -25,7 +25,7 @@ JobView job_of(std::vector<CommunicatorView> communicators) {
   return view;
 }
 
-TEST(SharedCores, NamesTheRanksOfEachCpu) {
+TEST(SharedCpus, NamesTheRanksOfEachCpu) {
   const auto found = shared_cores(job_of({ranks_on({3, 1, 3, 1, 0})}));
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].ranks, (std::vector<int>{1, 3}));
@@ -36,7 +36,7 @@ TEST(SharedCores, NamesTheRanksOfEachCpu) {
             "turns on it");
 }
 
-TEST(SharedCores, NamesNoneWhereEachRankHasItsOwn) {
+TEST(SharedCpus, NamesNoneWhereEachRankHasItsOwn) {
   EXPECT_TRUE(shared_cores(job_of({ranks_on({0, 1, 2})})).empty());
   EXPECT_TRUE(shared_cores(job_of({ranks_on({-1, -1})})).empty()) << "unknown";
   CommunicatorView others = ranks_on({1, 1, 1, 1, 1});
@@ -47,11 +47,11 @@ TEST(SharedCores, NamesNoneWhereEachRankHasItsOwn) {
   EXPECT_TRUE(shared_cores(job_of({others})).empty());
 }
 
-TEST(SharedCores, NamesACpuOnceThoughItsRanksHaveSeveralCommunicators) {
+TEST(SharedCpus, NamesACpuOnceThoughItsRanksHaveSeveralCommunicators) {
   EXPECT_EQ(shared_cores(job_of({ranks_on({2, 2}), ranks_on({2, 2})})).size(), 1u);
 }
 
-TEST(SharedCores, ShowsTheFirstOfManyRanks) {
+TEST(SharedCpus, ShowsTheFirstOfManyRanks) {
   const auto found = shared_cores(job_of({ranks_on(std::vector<int>(10, 4))}));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].text.find("ranks 0, 1, 2, 3, 4, 5, 6, 7 and 2 more made"), 0u);

@@ -126,7 +126,7 @@ inline constexpr int kCountedRails = 16;
 struct alignas(kLineBytes) StepLine {
   std::uint64_t step;
   std::uint64_t sequence;  // newest announced call number + 1
-  std::uint32_t core;      // on which it announced that call, + 1; 0: unknown
+  std::uint32_t core;      // on which it announced one of its four newest calls, + 1; 0: unknown
   std::uint64_t echo;      // for the measurement of distances at init
 };
 

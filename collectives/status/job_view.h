@@ -28,7 +28,7 @@ struct RankView {
   std::uint64_t call = 0;         // newest call that it has entered; 0: none
   std::uint64_t finished = 0;     // newest call that it has finished
   std::uint64_t step = 0;
-  int core = -1;             // CPU of its newest call on host memory; -1: unknown
+  int core = -1;             // CPU of a recent call on host memory; -1: unknown
   int waits_for = -1;        // a rank, for which it waits now
   double waits_seconds = 0;  // how long
   std::string waits_in{};    // the call in which it waits

@@ -6,10 +6,12 @@
 // (shared_core.h). A rank whose wait is not over within its spins looks for peers on its own core.
 // If there is one, it limits its affinity mask to a core that no peer has published, which moves it
 // there, and restores its mask at once.
-// Guarantees: the waiting rank moves, the one that works stays. Never to a core of a peer, or one
-// that the mask does not allow. The mask is read at each move and restored as it was; if another
-// program changes it during the move, that change stays. Whatever fails (a core that has gone
-// offline) leaves the rank where it is. At most one move every 2 ms.
+// Guarantees: the waiting rank moves, the one that works stays; of two that wait, only one. Never
+// to a core of a peer, or one that the mask does not allow. The mask is read at each move and
+// restored as it was; if another program changes it during the move, that change stays. Whatever
+// fails (a core that has gone offline) leaves the rank where it is. At most one move every 2 ms,
+// and moves take at most 5 % of the time: one to a core that other programs use waits for its turn
+// there.
 // Limits: a peer's core is that of its newest call, so a move may be in vain. Which cores other
 // programs use is not known. Linux 6.2 and later keep a restored mask as if the program had set it:
 // a cpuset that grows later does not widen it.
@@ -19,6 +21,7 @@
 //   nudge.look(peers, rank);  // before the thread yields
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -68,6 +71,7 @@ class BasicNudge {
  public:
   static constexpr std::int64_t kBetweenMoves = 2'000'000;  // ns
   static constexpr std::int64_t kBetweenLooks = 100'000;
+  static constexpr std::int64_t kPausePerMove = 20;  // times the duration of the move
 
   void enable() { enabled_ = true; }
 
@@ -78,7 +82,10 @@ class BasicNudge {
     if (now < next_look_) return;
     const std::uint32_t here = Cores::core();
     const bool moved = is_shared(peers, me, here) && leave(peers, me, here);
-    next_look_ = now + (moved ? kBetweenMoves : kBetweenLooks);
+    next_look_ = now + kBetweenLooks;
+    if (!moved) return;
+    const std::int64_t over = Cores::now();
+    next_look_ = over + std::max(kBetweenMoves, kPausePerMove * (over - now));
   }
 
  private:
@@ -104,13 +111,15 @@ class BasicNudge {
     }
     const int target = free.next(static_cast<int>(here) - 1);
     if (target < 0) return false;
-    CoreMask only;
+    std::uint32_t& own = peers[static_cast<std::size_t>(me)].steps->core;
+    // Before the move, which lets the peer run: it must not leave this core too.
+    HostAtomics::store_relaxed(own, static_cast<std::uint32_t>(target) + 1);
+    CoreMask only, during;
     only.set(target);
-    if (!Cores::set_mask(only)) return false;
-    CoreMask during;
-    if (Cores::read_mask(during) && during == only) (void)Cores::set_mask(before);
-    HostAtomics::store_relaxed(peers[static_cast<std::size_t>(me)].steps->core, Cores::core());
-    return true;
+    const bool moved = Cores::set_mask(only);
+    if (moved && Cores::read_mask(during) && during == only) (void)Cores::set_mask(before);
+    HostAtomics::store_relaxed(own, Cores::core());
+    return moved;
   }
 
   bool enabled_ = false;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SharedCore: tells a wait whether another rank needs the core on which it would spin.
 //
-// Each rank publishes the core of its newest call (StepLine::core), if a host has several ranks.
-// The rest is for hosts with more ranks than cores: a rank looks for the others on its core in
-// calls 1, 2, 4 and so on, and in every 64th. If one of them is behind, this rank yields at once;
-// if none is, it waits for other cores, and spins. So the ranks of a core complete several calls at
-// each switch.
+// Each rank publishes its core (StepLine::core) in every fourth call, if a host has several ranks.
+// The rest is for hosts with more ranks than cores: a rank publishes its core in each call, and
+// looks for the others on it in calls 1, 2, 4 and so on, and in every 64th. If one of them is
+// behind, this rank yields at once; if none is, it waits for other cores, and spins. So the ranks
+// of a core complete several calls at each switch.
 // Guarantees: a wrong answer (a rank has moved to another core) costs time, nothing else. Cost: one
 // load for each rank on this core, only where a wait is not over at its first look.
 #pragma once
@@ -26,6 +26,7 @@ class SharedCore {
   // Before the call `sequence` of rank `me` is announced.
   void publish(const std::vector<PeerPort>& peers, int me, std::uint64_t sequence) {
     if (!published_) return;
+    if (!enabled_ && sequence % kCallsPerPublication != 1) return;
     const std::uint32_t core = A::core();
     A::store_relaxed(peers[static_cast<std::size_t>(me)].steps->core, core);
     if (!enabled_) return;
@@ -47,6 +48,7 @@ class SharedCore {
 
  private:
   static constexpr std::uint64_t kCallsPerLook = 64;
+  static constexpr std::uint64_t kCallsPerPublication = 4;  // each costs 4 ns
 
   void look(const std::vector<PeerPort>& peers, int me, std::uint32_t core) {
     core_ = core;

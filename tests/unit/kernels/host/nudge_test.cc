@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/seconds.h"
 
@@ -26,8 +28,9 @@ struct SimCores {
   static inline CoreMask mask;
   static inline CoreMask online;
   static inline std::int64_t time = 0;
-  static inline int calls = 0;                   // that would be system calls
-  static inline std::optional<CoreMask> meddle;  // the mask that another program sets in a move
+  static inline int calls = 0;                       // that would be system calls
+  static inline std::optional<CoreMask> meddle;      // the mask that another program sets in a move
+  static inline std::function<void()> while_moving;  // what a peer does once the core is free
 
   static std::uint32_t core() { return on; }
   static std::int64_t now() { return time; }
@@ -47,6 +50,7 @@ struct SimCores {
       on = static_cast<std::uint32_t>(mask.next(CoreMask::kCores - 1)) + 1;
     if (meddle) mask = *meddle;
     meddle.reset();
+    if (const auto peer = std::exchange(while_moving, nullptr)) peer();
     return true;
   }
 };
@@ -67,6 +71,7 @@ class Nudges : public testing::Test {
     SimCores::time = 1'000'000'000;
     SimCores::calls = 0;
     SimCores::meddle.reset();
+    SimCores::while_moving = nullptr;
     nudge_.enable();
   }
   void look() { nudge_.look(ports_, 0); }
@@ -105,6 +110,22 @@ TEST_F(Nudges, OnlyOneOfTwoRanksThatMeetMoves) {
   EXPECT_EQ(SimCores::calls, 0);
 }
 
+TEST_F(Nudges, OnlyOneMovesWhereThePeerRunsDuringTheMove) {
+  Tried other;
+  other.enable();
+  std::uint32_t peers_core = 0;
+  SimCores::while_moving = [&] {
+    const std::uint32_t moved_to = std::exchange(SimCores::on, 1);
+    const CoreMask during = std::exchange(SimCores::mask, mask_of({0, 1, 2, 3}));
+    other.look(ports_, 2);
+    peers_core = std::exchange(SimCores::on, moved_to);
+    SimCores::mask = during;
+  };
+  look();
+  EXPECT_EQ(SimCores::on, 3u);
+  EXPECT_EQ(peers_core, 1u) << "rank 2";
+}
+
 TEST_F(Nudges, LeaveARankThatIsAloneOnItsCoreWithoutASystemCall) {
   lines_[2].core = 4;
   look();
@@ -124,6 +145,19 @@ TEST_F(Nudges, ComeOncePerInterval) {
   EXPECT_EQ(SimCores::on, 3u);
   meet_again();
   SimCores::time += Tried::kBetweenMoves - 1;
+  look();
+  EXPECT_EQ(SimCores::on, 3u);
+  SimCores::time += 1;
+  look();
+  EXPECT_EQ(SimCores::on, 4u);
+}
+
+TEST_F(Nudges, PauseLongAfterAMoveThatTookLong) {
+  constexpr std::int64_t kTook = 5'000'000;
+  SimCores::while_moving = [] { SimCores::time += kTook; };
+  look();
+  meet_again();
+  SimCores::time += Tried::kPausePerMove * kTook - 1;
   look();
   EXPECT_EQ(SimCores::on, 3u);
   SimCores::time += 1;
@@ -185,6 +219,7 @@ TEST_F(Nudges, StayWhereTheChosenCoreIsOffline) {
   look();
   EXPECT_EQ(SimCores::on, 1u);
   EXPECT_EQ(SimCores::mask, mask_of({0, 1, 2, 3}));
+  EXPECT_EQ(lines_[0].core, 1u) << "published";
 }
 
 TEST_F(Nudges, KnowMoreThan1024Cores) {

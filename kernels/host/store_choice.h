@@ -8,8 +8,9 @@
 //
 // The choice begins with the exchange of a cache line that was measured at init (core_distance.h).
 // Later the rank's own copies decide, because threads move and so do the cores of a virtual
-// machine: stores through the cache that are slow for three copies in a row end that way; every
-// 10 ms one copy tries it again.
+// machine. Three slow copies in a row through the cache begin the other way; there one copy in
+// 10 ms goes through the cache. Past it must be faster by more than what readers lose, because the
+// source may be what is slow.
 // Guarantees: only speed depends on the choice, and it is this rank's own: peers need not know it.
 // A copy past the caches ends with a fence, so that the step that publishes the data follows it.
 // Cost: a comparison for small pieces; two reads of the tick counter from kTimedFrom bytes on.
@@ -37,9 +38,9 @@ class BasicStoreChoice {
   // Smaller copies fit into the store buffer and the core's outstanding misses: they tell nothing.
   static constexpr std::size_t kTimedFrom = 32 << 10;
   static constexpr double kFarNs = 100;  // exchange of a cache line, from which cores are far
-  // Per byte of a copy through the cache. Near: 0.05 to 0.11, from memory 0.2; 240 ns apart: 0.42.
-  static constexpr double kSlowNs = 0.25, kFastNs = 0.18;
-  // Past the caches is faster by more than what readers lose who read from memory.
+  // Per byte of a copy through the cache. Near: 0.05 to 0.11; 240 ns apart: 0.19 to 0.42.
+  static constexpr double kSlowNs = 0.12;
+  // Per byte, by which past the caches must be faster: near readers lose 0.04 to 0.09.
   static constexpr double kGainNs = 0.1;
   static constexpr std::int64_t kTryAgainNs = 10'000'000;
   static constexpr std::int64_t kHoldNs = 1'000'000'000;  // after the other way was no better
@@ -85,19 +86,22 @@ class BasicStoreChoice {
         in_a_row_ = 0;
       } else if (++in_a_row_ >= kInARow && now - changed_ >= hold_) {
         change(true, now, 0);
+        through_ns_ = ns;
+        compares_ = true;
       }
     } else if (!past) {
       through_ns_ = ns;
-      tried_ = now;
       compares_ = true;
     } else {
       compares_ = false;
-      const bool near = through_ns_ < kFastNs;
-      const bool no_better = ns + kGainNs > through_ns_;
-      if (!near && !no_better) {
+      tried_ = now;
+      if (ns + kGainNs <= through_ns_) {
         in_a_row_ = 0;
-      } else if (++in_a_row_ >= kInARow) {
-        change(false, now, near ? 0 : static_cast<std::uint64_t>(kHoldNs * ticks_per_ns_));
+      } else if (++in_a_row_ < kInARow) {
+        tried_ = now - try_again_;  // asks again at once
+      } else {
+        const bool asks_again = through_ns_ >= kSlowNs;  // soon, unless it is held back
+        change(false, now, asks_again ? static_cast<std::uint64_t>(kHoldNs * ticks_per_ns_) : 0);
       }
     }
   }

@@ -25,7 +25,8 @@ constexpr double kCallNs = 20'000;  // from one copy to the next
 struct Cores {
   double through, past;
 };
-constexpr Cores kNear{0.06, 0.04}, kFar{0.42, 0.03};
+constexpr Cores kNear{0.06, 0.04}, kFar{0.19, 0.05}, kOtherSocket{0.42, 0.03};
+constexpr Cores kNearFromMemory{0.15, 0.12};
 constexpr Cores kBusyMemory{0.4, 0.35};  // the source is in memory that others use as well
 
 class StoresTo : public testing::Test {
@@ -87,7 +88,7 @@ TEST_F(StoresTo, AnUnknownPeerBecomeFarByThreeSlowCopiesInARow) {
     EXPECT_FALSE(copy(kNear));
   }
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(copy(kFar));
-  EXPECT_TRUE(copy(kFar));
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(copy(kFar));
 }
 
 TEST_F(StoresTo, APeerFollowItWhenItMoves) {
@@ -98,8 +99,9 @@ TEST_F(StoresTo, APeerFollowItWhenItMoves) {
   copy_for(kNear, 2);
   for (int i = 0; i < 50; ++i) {
     const bool far = random() % 2 == 0;
-    copy_for(far ? kFar : kNear, 50);  // time to notice
-    const double past = copy_for(far ? kFar : kNear, 1.0 + random() % 300);
+    const Cores& cores = !far ? kNear : random() % 2 == 0 ? kFar : kOtherSocket;
+    copy_for(cores, 50);  // time to notice
+    const double past = copy_for(cores, 1.0 + random() % 300);
     if (far) {
       EXPECT_GT(past, 0.9);
     } else {
@@ -110,8 +112,10 @@ TEST_F(StoresTo, APeerFollowItWhenItMoves) {
 
 TEST_F(StoresTo, APeerStayInTheCacheWherePastItIsNoFaster) {
   choice_.start(0);
-  copy_for(kBusyMemory, 100);
-  EXPECT_LT(copy_for(kBusyMemory, 10'000), 0.05);
+  for (const Cores& cores : {kBusyMemory, kNearFromMemory}) {
+    copy_for(cores, 100);
+    EXPECT_LT(copy_for(cores, 10'000), 0.005);
+  }
   copy_for(kNear, 50);
   EXPECT_EQ(copy_for(kNear, 100), 0);
   copy_for(kFar, 1100);

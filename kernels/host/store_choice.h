@@ -40,8 +40,8 @@ class BasicStoreChoice {
   static constexpr double kFarNs = 100;  // exchange of a cache line, from which cores are far
   // Per byte of a copy through the cache. Near: 0.05 to 0.11; 240 ns apart: 0.19 to 0.42.
   static constexpr double kSlowNs = 0.12;
-  // Per byte, by which past the caches must be faster: near readers lose 0.04 to 0.09.
-  static constexpr double kGainNs = 0.1;
+  // Per byte, by which past the caches must be faster: near readers lose 0.04 to 0.08.
+  static constexpr double kGainNs = 0.08;
   static constexpr std::int64_t kTryAgainNs = 10'000'000;
   static constexpr std::int64_t kHoldNs = 1'000'000'000;  // after the other way was no better
 

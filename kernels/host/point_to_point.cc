@@ -2,7 +2,6 @@
 #include "kernels/host/point_to_point.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace rondo::host {
 namespace {
@@ -41,7 +40,7 @@ Advance advance_receive(Message& message) {
     const std::size_t expected =
         std::min(message.bytes - message.done_bytes, std::size_t{message.connection->slot_bytes});
     if (!fits(theirs, end.tag(), message) || end.bytes() != expected) return Advance::kMismatch;
-    if (expected > 0) std::memcpy(message.buffer + message.done_bytes, end.slot(), expected);
+    copy_bytes(message.buffer + message.done_bytes, end.slot(), expected, false);
     end.pop();
     message.done_bytes += expected;
     message.finished = message.done_bytes == message.bytes;

@@ -44,7 +44,7 @@ void SegmentedMemory::gather(std::byte* to, std::uint64_t at, std::uint64_t coun
 
 void SegmentedMemory::scatter(const std::byte* from, std::uint64_t at, std::uint64_t count) const {
   segments_.for_each(at, count, [&](const Segments::Part& part, std::size_t before) {
-    std::memcpy(segments_.output(part), from + before, part.count * element_);
+    copy_bytes(segments_.output(part), from + before, part.count * element_, false);
   });
 }
 

@@ -72,8 +72,8 @@ void SlotPrimitives::move(const Chunk& c, Own own, bool keep) {
   if (alone && keep && !shared_.failed && c.count > 0) {
     if (shared_.call.op == RedOp::kPreMulSum && own == kInput) {
       scale(output(c), input(c), c.count, shared_.call.type, shared_.call.scalar);
-    } else if (output(c) != input(c)) {
-      std::memcpy(output(c), input(c), c.count * element_);
+    } else {
+      copy_bytes(output(c), input(c), c.count * element_, false);
     }
     return;
   }
@@ -81,7 +81,7 @@ void SlotPrimitives::move(const Chunk& c, Own own, bool keep) {
   const void* from = operand(c, own);
   for (Connection* connection : to_)
     if (connection != nullptr) fill(shared_.rank.stores, *connection, from, c.count * element_);
-  if (keep && from != output(c)) std::memcpy(output(c), from, c.count * element_);
+  if (keep) copy_bytes(output(c), from, c.count * element_, false);
   hand_over(c, kSends);
 }
 
@@ -91,7 +91,7 @@ void SlotPrimitives::pass(const Chunk& c, Ways ways) {
   for (Connection* connection : to_)
     if ((ways & kSends) && connection != nullptr)
       fill(shared_.rank.stores, *connection, from, c.count * element_);
-  std::memcpy(output(c), from, c.count * element_);
+  copy_bytes(output(c), from, c.count * element_, false);
   hand_over(c, ways);
 }
 

@@ -12,7 +12,7 @@
 namespace rondo::host {
 
 using ScaleFn = void (*)(void* out, const void* in, std::size_t count, const void* scalar);
-using StreamCopyFn = void (*)(void* to, const void* from, std::size_t bytes);
+using VectorCopyFn = void (*)(void* to, const void* from, std::size_t bytes, bool stream);
 
 // float32, float64
 ReduceFn wide_float_function(SimdTarget target, DataType type, RedOp op);
@@ -26,6 +26,6 @@ ScaleFn float8_scale(SimdTarget target, DataType type);
 // every integer
 ReduceFn integer_function(SimdTarget target, DataType type, RedOp op);
 // bytes, past the caches
-StreamCopyFn stream_copy(SimdTarget target);
+VectorCopyFn vector_copy(SimdTarget target);
 
 }  // namespace rondo::host

@@ -41,7 +41,7 @@ ReduceFn reduce_function(DataType type, RedOp op);
 // element of that type. out may equal in.
 void scale(void* out, const void* in, std::size_t count, DataType type, const void* scalar);
 
-// memcpy; with `stream`, stores past the caches and a fence. `to` may equal `from`.
+// memcpy for any alignment; with `stream`, stores past the caches and a fence. `to` may be `from`.
 void copy_bytes(void* to, const void* from, std::size_t bytes, bool stream);
 
 // The instruction set in use: "AVX3" (AVX-512), "AVX2" or "portable".

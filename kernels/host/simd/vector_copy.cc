@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that store past the caches.
+// Copies by vectors, through the cache or past it.
 #include "kernels/host/simd/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/host/simd/stream_copy.cc"
+#define HWY_TARGET_INCLUDE "kernels/host/simd/vector_copy.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.
 #include "hwy/highway.h"
@@ -14,11 +14,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace rondo::host::HWY_NAMESPACE {
 
-void stream_copy_bytes(void* to, const void* from, std::size_t bytes) {
+void vector_copy_bytes(void* to, const void* from, std::size_t bytes, bool stream) {
 #if HWY_TARGET == HWY_SCALAR
+  (void)stream;
   std::memcpy(to, from, bytes);
 #else
-  reduce<PlainLanes<std::uint8_t>, Sum, 1>({&from, 1, &to, 1, bytes, 1, false, 1}, Nothing{});
+  reduce<PlainLanes<std::uint8_t>, Sum, 1>({&from, 1, &to, 1, bytes, 1, false, stream ? 1 : 0},
+                                           Nothing{});
 #endif
 }
 
@@ -30,7 +32,7 @@ HWY_AFTER_NAMESPACE();
 
 namespace rondo::host {
 
-StreamCopyFn stream_copy(SimdTarget target) { return RONDO_PICK(target, stream_copy_bytes); }
+VectorCopyFn vector_copy(SimdTarget target) { return RONDO_PICK(target, vector_copy_bytes); }
 
 }  // namespace rondo::host
 #endif

@@ -288,7 +288,7 @@ stage_tidy() { python3 .ci/tidy.py; }
 
 # The long stages take turns in CI: each runs for one commit of five. --for PATH names those that a
 # change needs.
-LONG_STAGES=(simt_more asan rdma tidy dev_more simt_weak)
+LONG_STAGES=(simt_weak simt_more dev_more asan rdma tidy)
 stage_in_turn() {
   local commits stage
   commits=$(git rev-list --count HEAD)

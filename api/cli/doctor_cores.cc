@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rondo doctor: how far apart the usable cores are.
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "api/cli/doctor_checks.h"
 #include "base/thread.h"
 #include "kernels/host/core_distance.h"
+#include "kernels/host/nudge.h"
 #include "kernels/host/store_choice.h"
 #include "topology/cpu_budget.h"
 
@@ -19,14 +19,10 @@ constexpr int kMaxCores = 32;  // 0.1 ms each, 2 ms where another program keeps 
 
 // Moves this thread; false if the CPU has gone.
 bool move_to(int cpu) {
-  const auto count = static_cast<std::size_t>(topology::kMaxCpu) + 1;
-  cpu_set_t* const set = CPU_ALLOC(count);
-  if (set == nullptr) return false;
-  CPU_ZERO_S(CPU_ALLOC_SIZE(count), set);
-  CPU_SET_S(static_cast<std::size_t>(cpu), CPU_ALLOC_SIZE(count), set);
-  const bool moved = sched_setaffinity(0, CPU_ALLOC_SIZE(count), set) == 0;
-  CPU_FREE(set);
-  return moved;
+  host::CoreMask only;
+  if (cpu >= host::CoreMask::kCores) return false;
+  only.set(cpu);
+  return host::HostCores::set_mask(only);
 }
 
 // ns in which a cache line goes from one CPU to the other; 0: they did not answer.

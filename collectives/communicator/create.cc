@@ -91,7 +91,7 @@ class Creation {
       return refuse_with_all(fail(StatusCode::kInvalidUsage, "{}", members.placement->refusal));
     RONDO_CHECK_OK(open_links());
     RONDO_TRY(const trace::HostOffset offset, measure_clocks());
-    RONDO_CHECK_OK(prepare_host_view(offset));  // a thread of the GPU binding watches it
+    prepare_host_view(offset);  // a thread of the GPU binding watches it
     RONDO_CHECK_OK(check_same_kind(records_));
     RONDO_CHECK_OK(gpu::bind_to_device({*state_,
                                         *session_,
@@ -169,6 +169,8 @@ class Creation {
   }
 
   Status introduce() {
+    if (stores_ != "auto" && stores_ != "0" && stores_ != "1")
+      return fail(StatusCode::kInvalidUsage, "RONDO_NT_STORES={}: use 0, 1 or auto", stores_);
     RONDO_TRY(host_listener_, open_host_listener());
     RONDO_TRY(state_->listener, bootstrap::Listener::open(session_->rendezvous_at()));
     RONDO_TRY(const InitRecord mine, introduction(request_, host_listener_.listener.name,
@@ -190,7 +192,7 @@ class Creation {
         {*state_, *session_, records_, host_listener_, asked_buffer_bytes(records_), deadline});
   }
 
-  Status prepare_host_view(const trace::HostOffset& offset) {
+  void prepare_host_view(const trace::HostOffset& offset) {
     host::HostRank& view = state_->host;
     const shm::HostGroup& group = *state_->members.group;
     view.all_same_process = group.processes.size() == 1;
@@ -222,23 +224,19 @@ class Creation {
     state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
                                                         state_->remote.links());
     prepare_cores();
-    RONDO_CHECK_OK(choose_stores());
+    choose_stores();
     state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}
                                                       : Waiter::Budget{});
     state_->black_box.open(public_id(), offset);
     if (state_->status != nullptr) state_->status->serve_metrics(view.rank == 0);
     prepare_helpers();
     prepare_verification();
-    return ok_status();
   }
 
   // Ranks that share cores keep each other from answering; to them distance is the least cost.
-  Status choose_stores() {
+  void choose_stores() {
     host::HostRank& view = state_->host;
-    const std::string asked = env::get_string("RONDO_NT_STORES");
-    if (asked != "auto" && asked != "0" && asked != "1")
-      return fail(StatusCode::kInvalidUsage, "RONDO_NT_STORES={}: use 0, 1 or auto", asked);
-    if (asked != "auto") return view.stores.fix(asked == "1"), ok_status();
+    if (stores_ != "auto") return view.stores.fix(stores_ == "1");
     const bool measures = !state_->facts.crowded() && request_.options.device < 0;
     const double ns = measures ? host::CoreDistance<>(view.peers, view.rank).farthest() : 0;
     view.stores.start(ns);
@@ -246,7 +244,6 @@ class Creation {
       RONDO_INFO(kInit, "rank {}: a cache line needs {:.0f} ns to the farthest rank of this host{}",
                  request_.rank, ns,
                  view.stores.past(1 << 20) ? ": data for it are stored past the caches" : "");
-    return ok_status();
   }
 
   // Ranks of a host that have a core each keep off each other's.
@@ -378,6 +375,7 @@ class Creation {
   Clock::time_point deadline_;
   std::unique_ptr<bootstrap::Session> session_;
   HostListener host_listener_;
+  const std::string stores_ = env::get_string("RONDO_NT_STORES");
   std::vector<InitRecord> records_;
   bool refused_by_all_ = false;
 };

@@ -50,22 +50,37 @@ bool fill_usual(const Comm& comm, const CollectiveTraits& traits,
   return true;
 }
 
-}  // namespace
-
-bool run_usual_call(const CollectiveTraits& traits, const CollectiveArguments& arguments,
-                    ncclComm_t handle, ncclResult_t* result) {
+// fill(comm, &call): whether the call is a usual one; it then has its arguments.
+template <class Fill>
+bool run_usual(ncclComm_t handle, ncclResult_t* result, const Fill& fill) {
   if (in_group() || gpu_api() != nullptr) return false;
   const auto found = comms().pin_here(handle);
   if (found.state != HandleState::kAlive) return false;
   Comm& comm = *found.pin;
   Call call;
-  if (!is_usual(comm) || !fill_usual(comm, traits, arguments, &call)) return false;
+  if (!is_usual(comm) || !fill(comm, &call)) return false;
   Turn turn(comm.order);
   turn.wait();
   const Status done = comm.engine()->run_here(call);
   turn.finish();
   *result = done.ok() ? ncclSuccess : remember(done.error());
   return true;
+}
+
+}  // namespace
+
+bool run_usual_call(const CollectiveTraits& traits, const CollectiveArguments& arguments,
+                    ncclComm_t handle, ncclResult_t* result) {
+  return run_usual(handle, result, [&](const Comm& comm, Call* call) {
+    return fill_usual(comm, traits, arguments, call);
+  });
+}
+
+bool run_usual_barrier(ncclComm_t handle, ncclResult_t* result) {
+  return run_usual(handle, result, [](const Comm&, Call* call) {
+    call->record.collective = Collective::kBarrier;
+    return true;
+  });
 }
 
 }  // namespace rondo::api

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fast path for the usual call: a collective with a built-in operation, outside groups, without
-// stream or options, on a blocking communicator on the host.
+// Fast path for the usual call: a collective with a built-in operation, or a barrier, outside
+// groups, without stream or options, on a blocking communicator on the host.
 //
 // Guarantees: runs only calls that it knows to be valid. All others take the general path
 // (call_builder.h, execute.h), which reports errors. Same order of calls and same result.
@@ -14,5 +14,6 @@ namespace rondo::api {
 // False if the call must take the general path. Otherwise the call has run; *result is its result.
 bool run_usual_call(const CollectiveTraits& traits, const CollectiveArguments& arguments,
                     ncclComm_t handle, ncclResult_t* result);
+bool run_usual_barrier(ncclComm_t handle, ncclResult_t* result);
 
 }  // namespace rondo::api

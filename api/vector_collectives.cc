@@ -320,6 +320,7 @@ RONDO_CATCH
 
 RONDO_FUNCTION(ncclResult_t, rondoBarrier, ncclComm_t comm, cudaStream_t stream) {
   constexpr const char* kFunction = "Barrier";
+  if (ncclResult_t result; stream == nullptr && run_usual_barrier(comm, &result)) return result;
   auto pin = find_usable_comm(comm, kFunction);
   if (!pin.ok()) return note_in_group(report(pin.error()));
   Request request;

@@ -2,10 +2,10 @@
 // Cost of a call before any byte moves: the C API, the engine, the exchange of a cache line.
 //
 //   build/release/bin/micro_call
-// one_rank: from the API to the engine and back. two_threads: also the exchange between two cores.
-// The difference between grouped and one_rank is the cost of a group. The difference between
-// recorded with record 1 (RONDO_RECORD=brief) or 2 (RONDO_RECORD=1) and 0 is the cost of the record
-// of calls (collectives/trace) in a call of 4 B:
+// one_rank: from the API to the engine and back; in_turn: counts that alternate. two_threads:
+// also the exchange between two cores. The difference between grouped and one_rank is the cost of a
+// group. The difference between recorded with record 1 (RONDO_RECORD=brief) or 2 (RONDO_RECORD=1)
+// and 0 is the cost of the record of calls (collectives/trace) in a call of 4 B:
 //   build/release/bin/micro_call --benchmark_filter=recorded --benchmark_repetitions=30
 //     --benchmark_enable_random_interleaving=true --benchmark_report_aggregates_only=true
 #include <benchmark/benchmark.h>
@@ -42,6 +42,17 @@ void one_rank(benchmark::State& state) {
   for (auto _ : state) must(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr));
 }
 BENCHMARK(one_rank);
+
+void in_turn(benchmark::State& state) {
+  const ncclComm_t comm = alone();
+  std::vector<float> values(64, 1);
+  const auto counts = static_cast<std::size_t>(state.range(0));
+  std::size_t i = 0;
+  for (auto _ : state)
+    must(ncclAllReduce(values.data(), values.data(), 1 + i++ % counts, ncclFloat32, ncclSum, comm,
+                       nullptr));
+}
+BENCHMARK(in_turn)->Arg(2)->Arg(8);
 
 void grouped(benchmark::State& state) {
   const ncclComm_t comm = alone();

@@ -40,21 +40,27 @@ Status FusedCalls::run(const RunAlone& run_alone) {
   CallRecord shape = covered_.front().record;
   const host::Segments joint(segments_, size_of(shape.type));
   shape.count = joint.total();
-  PlanFacts as_group = facts_;
-  as_group.fused = true;
-  const Result<Plan> made = make_plan(as_group, shape);
-  if (!made.ok() || !made->in_memory()) {
-    // NCCL_ALGO requests an algorithm along connections, or excludes all: the calls run one by one.
-    for (const Call& call : covered_)
-      if (!is_point_to_point(call) && !is_one_sided(call)) RONDO_CHECK_OK(run_alone(call));
-    return ok_status();
+  CallRecord record = shape;
+  record.count = fused_count(joint.total(), digest_of(segments_));
+  const Plan* planned = plans_.find(record);
+  if (planned == nullptr) {
+    PlanFacts as_group = facts_;
+    as_group.fused = true;
+    const Result<Plan> made = make_plan(as_group, shape);
+    if (!made.ok() || !made->in_memory()) {
+      // NCCL_ALGO requests an algorithm along connections, or excludes all: the calls run one by
+      // one.
+      for (const Call& call : covered_)
+        if (!is_point_to_point(call) && !is_one_sided(call)) RONDO_CHECK_OK(run_alone(call));
+      return ok_status();
+    }
+    planned = &plans_.put(record, *made);
   }
-  const Plan& plan = *made;
+  const Plan& plan = *planned;
   last_plan_ = {plan.algorithm, plan.protocol, plan.rounds.size()};
   host_.recorder.choose(plan.algorithm, plan.protocol);
   host::HostCall call;
-  call.record = shape;
-  call.record.count = fused_count(joint.total(), digest_of(segments_));
+  call.record = record;
   call.type = shape.type;
   call.op = shape.op;
   call.root = shape.root;

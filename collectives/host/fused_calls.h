@@ -11,6 +11,7 @@
 
 #include "collectives/context/call.h"
 #include "collectives/host/verified_calls.h"
+#include "collectives/planner/recent_plans.h"
 #include "collectives/rank/rank_context.h"
 #include "kernels/host/segments.h"
 
@@ -33,6 +34,7 @@ class FusedCalls : RankPart {
  private:
   LastPlan& last_plan_;
   VerifiedCalls& verified_;
+  RecentPlans<Plan> plans_;              // by the records of fused calls
   std::span<const Call> covered_;        // by the newest collect()
   std::vector<host::Segment> segments_;  // segments of the fused call in progress
 };

@@ -106,7 +106,8 @@ Status HostEngine::run_collective(const Call& call) {
   if (!context_.on_device) context_.count_calls(call.record.collective);
   if (call.record.count == 0 && call.record.collective != Collective::kBarrier)
     return members_.size == 1 ? ok_status() : announce_empty(call.record);
-  if (!(call.record == planned_for_)) {
+  const Planned* planned = plans_.find(call.record);
+  if (planned == nullptr) {
     const Result<Plan> made = make_plan(facts_, call.record);
     if (!made.ok()) {
       // Planning fails on every rank that makes this call. Announced so that a rank that makes
@@ -114,18 +115,17 @@ Status HostEngine::run_collective(const Call& call) {
       (void)announce_empty(call.record);
       return made.error();
     }
-    plan_ = *made;
-    planned_for_ = call.record;
-    moving_ns_ = host_work(facts_, call.record, plan_).moving_ns(facts_.costs);
-    if (members_.rank == 0) choices_.report(facts_, call.record, plan_);
-    if (verified_.is_on()) return run_verified(call);
+    if (members_.rank == 0) choices_.report(facts_, call.record, *made);
+    moving_ns_ = host_work(facts_, call.record, *made).moving_ns(facts_.costs);
+    if (verified_.is_on()) return run_verified(call, *made);
+    planned = &plans_.put(call.record, {*made, moving_ns_});
   }
-  return run_planned(call, plan_);
+  moving_ns_ = planned->moving_ns;
+  return run_planned(call, planned->plan);
 }
 
-Status HostEngine::run_verified(const Call& call) {
-  planned_for_ = CallRecord{};
-  const auto run = [&] { return run_planned(call, plan_); };
+Status HostEngine::run_verified(const Call& call, const Plan& plan) {
+  const auto run = [&] { return run_planned(call, plan); };
   if (call.record.collective == Collective::kBarrier || !verified_.is_next_due()) return run();
   VerifiedCall whole;
   whole.record = call.record;
@@ -133,7 +133,7 @@ Status HostEngine::run_verified(const Call& call) {
   whole.input = static_cast<const std::byte*>(call.send);
   whole.output = static_cast<std::byte*>(call.receive);
   whole.scalar = call.scalar.data();
-  if (!has_tree_bits(facts_, plan_, call.record.type)) whole.exactness = Exactness::kWithinRounding;
+  if (!has_tree_bits(facts_, plan, call.record.type)) whole.exactness = Exactness::kWithinRounding;
   return verified_.run(whole, run);
 }
 

@@ -16,6 +16,7 @@
 #include "collectives/host/one_sided_calls.h"
 #include "collectives/host/verified_calls.h"
 #include "collectives/planner/choice_log.h"
+#include "collectives/planner/recent_plans.h"
 #include "collectives/rank/rank_context.h"
 
 namespace rondo {
@@ -47,7 +48,7 @@ class HostEngine : RankPart {
   Status announce_empty(const CallRecord& record);
   Status run_parts(const Call& whole);
   Status run_planned(const Call& call, const Plan& plan);
-  Status run_verified(const Call& call);
+  Status run_verified(const Call& call, const Plan& plan);
   Status exchange(const Call& call);
 
   LastPlan last_plan_;
@@ -56,11 +57,13 @@ class HostEngine : RankPart {
   ConnectedCalls connected_;
   VerifiedCalls verified_;
   FusedCalls fused_;
-  // The newest planned call: programs repeat their calls. None while calls are verified, so that
-  // only a call that is planned asks whether it is.
-  CallRecord planned_for_;
-  Plan plan_;
-  double moving_ns_ = 0;  // predicted, of its copies and sums on one thread
+  struct Planned {
+    Plan plan;
+    double moving_ns = 0;  // predicted, of its copies and sums on one thread
+  };
+  // None while calls are verified, so that only a call that is planned asks whether it is.
+  RecentPlans<Planned> plans_;
+  double moving_ns_ = 0;  // of the call that runs
   Waiter::Budget alone_budget_;
   bool beside_the_program_ = false;
   ChoiceLog choices_;

@@ -2,7 +2,7 @@
 // Ways: the ways in which a call could run on the GPUs of a cluster, and which one the planner
 // takes.
 //
-// A way is a plan as communicators make it (device_plan.h, newest_device_plan.h), for each
+// A way is a plan as communicators make it (device_plan.h, recent_device_plans.h), for each
 // algorithm and protocol, over the rings of the channel search. Cost: one plan each.
 #pragma once
 

@@ -11,7 +11,7 @@
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/host_work.h"
-#include "collectives/planner/newest_device_plan.h"
+#include "collectives/planner/recent_device_plans.h"
 
 namespace rondo::gpu {
 namespace {
@@ -275,7 +275,7 @@ TEST(DevicePlan, CopyEnginesCopyWhereARankAsksForThem) {
   EXPECT_FALSE(uses(Collective::kAllReduce, RedOp::kPreMulSum));
 }
 
-TEST(DevicePlan, TheNewestIsThatOfTheCallAndItsFacts) {
+TEST(DevicePlan, RecentOnesAreThoseOfTheCallAndItsFacts) {
   const auto text_of = [](const DevicePlan& plan) {
     return fmt::format("{} {} {} {} {}", static_cast<int>(plan.strategy), name(plan.protocol),
                        static_cast<int>(plan.algorithm), plan.channels, plan.per_round);
@@ -284,19 +284,19 @@ TEST(DevicePlan, TheNewestIsThatOfTheCallAndItsFacts) {
   all.may_ll_push = true;
   all.shared_bytes = windows.shared_bytes = 1 << 20;
   windows.in_windows = true;
-  NewestDevicePlan newest(false);
+  RecentDevicePlans recent(false);
   for (const DevicePlanFacts& facts : {all, windows, windows, all}) {
     for (const std::uint64_t count : {10, 10, 1 << 20, 10, 1 << 24}) {
       const CallRecord record = record_of(Collective::kAllReduce, count);
-      EXPECT_EQ(text_of(newest.of(facts, record).value()),
+      EXPECT_EQ(text_of(recent.of(facts, record).value()),
                 text_of(make_device_plan(facts, record).value()));
     }
   }
   DevicePlanFacts none = all;
   none.max_channels = 0;
   none.algorithms = only("ring");
-  EXPECT_FALSE(newest.of(none, record_of(Collective::kAllReduce, 10)).ok());
-  EXPECT_TRUE(newest.of(all, record_of(Collective::kAllReduce, 10)).ok());
+  EXPECT_FALSE(recent.of(none, record_of(Collective::kAllReduce, 10)).ok());
+  EXPECT_TRUE(recent.of(all, record_of(Collective::kAllReduce, 10)).ok());
 }
 
 TEST(DevicePlan, IsExplainedInWords) {

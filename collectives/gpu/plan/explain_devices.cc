@@ -10,7 +10,7 @@
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/planner/device_strategies.h"
 #include "collectives/planner/device_work.h"
-#include "collectives/planner/newest_device_plan.h"
+#include "collectives/planner/recent_device_plans.h"
 #include "kernels/cuda/ll_push_args.h"
 
 namespace rondo::gpu {

@@ -52,8 +52,8 @@ Result<std::optional<DevicePlan>> TeamLaunches::plan_of(const JointCall& call) {
   const CallRecord& record = call.posted.front().call.record;
   if (team_.is_hosted()) return std::optional<DevicePlan>();
   if (team_.facts.hosts > 1)
-    return plan_across_hosts(team_.facts, team_.options.plan.from_bytes, record, &newest_);
-  RONDO_TRY(const DevicePlan plan, newest_.of(facts_of(call), record));
+    return plan_across_hosts(team_.facts, team_.options.plan.from_bytes, record, &recent_);
+  RONDO_TRY(const DevicePlan plan, recent_.of(facts_of(call), record));
   return std::optional<DevicePlan>(plan);
 }
 

@@ -16,14 +16,14 @@
 #include "base/result.h"
 #include "collectives/gpu/calls/call_run.h"
 #include "collectives/gpu/team/team_context.h"
-#include "collectives/planner/newest_device_plan.h"
+#include "collectives/planner/recent_device_plans.h"
 
 namespace rondo::gpu {
 
 class TeamLaunches {
  public:
   explicit TeamLaunches(TeamContext& team)
-      : team_(team), newest_(team.here.front() == 0), run_(team.places(), team.ranks()) {}
+      : team_(team), recent_(team.here.front() == 0), run_(team.places(), team.ranks()) {}
 
   // place: of the rank that posted the call last. The call must live until flush(), which may
   // launch it. All calls before flush() belong to one group of the rank.
@@ -62,7 +62,7 @@ class TeamLaunches {
   int direct_ctas(int maximum, std::size_t calls) const;
 
   TeamContext& team_;
-  NewestDevicePlan newest_;
+  RecentDevicePlans recent_;
   CallRun run_;      // what flush() launches
   int blocked_ = 0;  // launches of outside() that wait without the mutex
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which calls between hosts run as kernels, and where the memory between hosts is.
-#include "collectives/planner/newest_device_plan.h"
+#include "collectives/planner/recent_device_plans.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "collectives/gpu/plan/explain_devices.h"
-#include "collectives/planner/newest_device_plan.h"
+#include "collectives/planner/recent_device_plans.h"
 #include "tests/support/environment.h"
 #include "tests/support/temporary_folder.h"
 
@@ -106,9 +106,9 @@ TEST_F(ChoiceLogTest, OfGpusIsLoggedByOneRank) {
   const gpu::DevicePlanFacts facts = gpu::usual_facts(4, 4, true);
   const auto program = [&](bool reports) {
     return [&facts, reports] {
-      gpu::NewestDevicePlan newest(reports);
+      gpu::RecentDevicePlans recent(reports);
       for (const std::uint64_t count : {10, 10, 1000, 10})
-        ASSERT_TRUE(newest.of(facts, sum_of(count)).ok());
+        ASSERT_TRUE(recent.of(facts, sum_of(count)).ok());
     };
   };
   EXPECT_EQ(lines("INFO", "TUNING", program(true)), 2);

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/planner/newest_device_plan.h"
+#include "collectives/planner/recent_device_plans.h"
 
 #include "collectives/planner/device_strategies.h"
 
 namespace rondo::gpu {
 
-Result<DevicePlan> NewestDevicePlan::of(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (record == record_ && facts == facts_) return plan_;
-  RONDO_TRY(plan_, make_device_plan(facts, record));
-  facts_ = facts;
-  record_ = record;
-  if (reports_) choices_.report(facts, record, plan_);
-  return plan_;
+Result<DevicePlan> RecentDevicePlans::of(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (facts != facts_) {
+    plans_.forget();
+    facts_ = facts;
+  }
+  if (const DevicePlan* plan = plans_.find(record)) return *plan;
+  RONDO_TRY(const DevicePlan plan, make_device_plan(facts, record));
+  if (reports_) choices_.report(facts, record, plan);
+  return plans_.put(record, plan);
 }
 
 std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord& record) {
@@ -22,12 +24,12 @@ std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord&
 }
 
 std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::uint64_t from_bytes,
-                                            const CallRecord& record, NewestDevicePlan* newest) {
+                                            const CallRecord& record, RecentDevicePlans* recent) {
   const Collective which = record.collective;
   if (which < Collective::kAllReduce || which > Collective::kScatter) return std::nullopt;
   if (record.count == 0 || bytes_across_hosts(facts, record) < from_bytes) return std::nullopt;
   // What kernels cannot do, the hosts do or refuse.
-  const auto plan = newest == nullptr ? make_device_plan(facts, record) : newest->of(facts, record);
+  const auto plan = recent == nullptr ? make_device_plan(facts, record) : recent->of(facts, record);
   if (!plan.ok()) return std::nullopt;
   const Runner runner = row_of(*plan).traits.runner;
   const bool known = runner == Runner::kEveryDevice || runner == Runner::kMessages;

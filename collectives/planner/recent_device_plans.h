@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NewestDevicePlan: caches the plan of the newest call, because programs repeat their calls.
+// RecentDevicePlans: the plans of the newest calls (recent_plans.h) as long as the facts stay.
 //
 // Used by one thread at a time. Cost: a comparison of facts and record; a new call is planned and
 // reported to the log.
@@ -17,20 +17,20 @@
 
 #include "collectives/planner/choice_log.h"
 #include "collectives/planner/device_plan.h"
+#include "collectives/planner/recent_plans.h"
 
 namespace rondo::gpu {
 
-class NewestDevicePlan {
+class RecentDevicePlans {
  public:
   // reports: logs the first call of each size; set for one rank of a communicator.
-  explicit NewestDevicePlan(bool reports) : reports_(reports) {}
+  explicit RecentDevicePlans(bool reports) : reports_(reports) {}
 
   Result<DevicePlan> of(const DevicePlanFacts& facts, const CallRecord& record);
 
  private:
   DevicePlanFacts facts_;
-  CallRecord record_;  // kNone: no plan yet
-  DevicePlan plan_;
+  RecentPlans<DevicePlan> plans_;
   const bool reports_;
   ChoiceLog choices_;
 };
@@ -40,6 +40,6 @@ std::uint64_t bytes_across_hosts(const DevicePlanFacts& facts, const CallRecord&
 // How the call runs as kernels; nullopt: the hosts do it.
 std::optional<DevicePlan> plan_across_hosts(const DevicePlanFacts& facts, std::uint64_t from_bytes,
                                             const CallRecord& record,
-                                            NewestDevicePlan* newest = nullptr);
+                                            RecentDevicePlans* recent = nullptr);
 
 }  // namespace rondo::gpu

@@ -110,7 +110,7 @@ def results_in(stored):
 
 
 def cut_lines(run, results):
-    """What a time limit left out, one line per contestant and operation."""
+    """What a time limit left out, one line per operation; contestants that lost the same share it."""
     lines = {}
     for cut in run.get("cuts", []):
         ranks, operation, size, name, rounds = cut[:5]
@@ -119,6 +119,7 @@ def cut_lines(run, results):
         return []
     limit = f" within {run['minutes']:g} minutes" if run.get("minutes") else ""
     cuts = [f"\ncut, to end{limit}: measured in fewer rounds than the rest, or never"]
+    names = {}  # of contestants that were cut alike
     for (condition, ranks, operation, name), cut in sorted(lines.items()):
         spans = []  # first size, last size, rounds
         for size in sorted(size for n, op, size in results.get(condition, {})
@@ -131,8 +132,9 @@ def cut_lines(run, results):
         what = [f"{size_text(first)}{'' if first == last else ' to ' + size_text(last)} "
                 + ("never" if rounds == 0 else f"{rounds} round{'' if rounds == 1 else 's'}")
                 for first, last, rounds in spans if rounds is not None]
-        cuts.append(f"{condition}, {operation}, {ranks} ranks, {name}: {', '.join(what)}")
-    return cuts
+        names.setdefault((condition, operation, ranks, ", ".join(what)), []).append(name)
+    return cuts + [f"{condition}, {operation}, {ranks} ranks, {', '.join(who)}: {what}"
+                   for (condition, operation, ranks, what), who in names.items()]
 
 
 def verdicts(results, extra):

@@ -121,7 +121,7 @@ forks_beside_threads='BootstrapChildren.*Process|BootstrapFaults.AProcess|Sessio
 forks_beside_threads+='|AForkedProcessMeetsAnew|StandingStill.*OtherNamespace'
 
 # UBSan uses a pipe to check if memory is readable: without descriptors it reports false errors.
-without_descriptors='OutOfDescriptors|WithoutDescriptors|WaitsForDescriptors'
+without_descriptors='OutOfDescriptors|WithoutDescriptors|WaitsForDescriptors|OfDescriptors'
 
 stage_asan() {
   build asan "unit_tests engine_tests abi_tests bench_tests"

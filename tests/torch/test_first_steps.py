@@ -62,10 +62,10 @@ def test_cycles_at_new_ports_keep_no_more_descriptors_and_threads():
             counts.append(held())
             if len(counts) <= 2 * MAX_KEPT:
                 continue
-            most = [max(kind) for kind in zip(*counts[MAX_KEPT : 2 * MAX_KEPT])]
+            limits = [max(kind) for kind in zip(*counts[MAX_KEPT : 2 * MAX_KEPT])]
             # A store's server closes the connection of a rank that left when it notices that.
             ends = time.monotonic() + DEADLINE_SECONDS / 2
-            while any(now > before for now, before in zip(held(), most)):
+            while any(now > limit for now, limit in zip(held(), limits)):
                 assert time.monotonic() < ends, (counts, held())
                 time.sleep(0.01)
 

@@ -21,7 +21,7 @@ GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0"
 @pytest.fixture
 def package():
     try:
-        return importlib.metadata.distribution("rondo")
+        return importlib.metadata.distribution("rondo-ccl")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("the package is not installed")
 

@@ -223,6 +223,7 @@ stage_torch_all() { stage_torch --slow; }
 # Other libraries on CPUs, each in an environment of its own.
 stage_hugging_face() { . tests/torch/libraries.sh && with_hugging_face; }
 stage_vllm() { . tests/torch/libraries.sh && with_vllm; }
+stage_plugins() { . tests/torch/libraries.sh && with_plugins; }
 
 # As on a busy machine: no test may depend on its speed. The starvation ends with this program,
 # however it ends.

@@ -41,7 +41,7 @@ on_every_release() {
 
 # VENV: the form of the Python that runs with torch.
 check_python() {
-  local sources="api/torch api/cu13 tests/torch tests/trust tests/soak tests/gpu"
+  local sources="api/torch api/cu13 tests/torch tests/plugins tests/trust tests/soak tests/gpu"
   sources+=" bench/torch_compare.py bench/torch_layers.py bench/beside"
   "$1/bin/pip" install -q ruff==0.17.6
   "$1/bin/ruff" format -q --check --line-length 100 $sources
@@ -78,4 +78,15 @@ END
     echo "not run: SGLang, which PyPI does not give"
   install_wheel $venv
   run_pytest $venv --slow tests/torch/test_{vllm,vllm_serves,sglang}.py
+}
+
+# Ray and mpi4py, and the blocks of their pages.
+with_plugins() {
+  local venv=build/plugins-venv
+  .ci/install.sh --torch
+  [ -x $venv/bin/pip ] || python3 -m venv $venv
+  $venv/bin/pip install -q ray==2.60.0 mpi4py==4.1.2 mpich==5.0.2 torch==2.13.0 numpy pytest
+  install_wheel $venv
+  run_pytest $venv --durations=5 tests/plugins
+  PATH=$PWD/$venv/bin:$PATH python3 .ci/readme.py docs/start/{ray,mpi4py}.md
 }

@@ -3,7 +3,8 @@
 
 from torch.distributed import DistBackendError
 
-from rondo.torch.library import SUCCESS, lib
+from rondo import library
+from rondo.torch.library import SUCCESS
 
 # torch's timeout replaces the library's, so messages must name torch's.
 LIMITS = ("RONDO_TIMEOUT sets this limit", "the communicator's timeout sets this limit")
@@ -11,10 +12,7 @@ LIMIT_HERE = "the timeout of the group or of this call sets this limit"
 
 
 def last_error() -> str:
-    text = lib.ncclGetLastError(None)
-    if not text:
-        return "no explanation was given"
-    sentence = text.decode(errors="replace").rstrip()
+    sentence = library.last_error()
     for limit in LIMITS:
         sentence = sentence.replace(limit, LIMIT_HERE)
     return sentence

@@ -4,10 +4,12 @@ some amount, or not run with the reason."""
 
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "check"))
+CHECK = pathlib.Path(__file__).resolve().parent / "check"
+sys.path.insert(0, str(CHECK))
 from open_questions import ROWS, stages, verdicts  # noqa: E402
 from readers import read_probe  # noqa: E402
 from stage import Stage  # noqa: E402
@@ -105,6 +107,17 @@ def barriers_are_read() -> None:
     assert rows == [{"kernel": "one_fence_8", "us": 1.5}], rows
 
 
+def a_killed_run_has_verdicts_too() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "results.json"
+        path.write_text(json.dumps({"complete": False, "stages": [ring("ring.LL-1", 6.0)]}))
+        done = subprocess.run([sys.executable, CHECK / "open_questions.py", path], check=True,
+                              stdout=subprocess.PIPE, text=True)  # fmt: skip
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(ROWS), lines
+    assert lines[1].endswith("not run: nccl.LL-1 was not among the stages"), lines[1]
+
+
 def every_row_has_its_stages() -> None:
     names = {stage.name for stage in stages()}
     assert len(names) == len(stages())
@@ -119,4 +132,5 @@ if __name__ == "__main__":
     figures()
     counts()
     barriers_are_read()
+    a_killed_run_has_verdicts_too()
     every_row_has_its_stages()

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Set NEXT: what no GPU has answered yet, then set A; a verdict for each row of the table below.
 
+  python3 tests/gpu/check/open_questions.py gpu-results/results.json    of a run that was killed
+
 A row is met, missed by some amount, or not run with the reason. Its stages are those of sets A and
 B, or made here. A row leaves the table when its answer is in bench/results and on the pages.
 """
 
 import dataclasses
 import fnmatch
+import json
+import pathlib
 import re
+import sys
 from typing import NamedTuple
 
 import fast
@@ -177,3 +182,8 @@ def stages() -> list[Stage]:
 
 def verdicts(records: list[dict]) -> list[dict[str, str]]:
     return [{"row": row.what, "verdict": row.verdict(records)} for row in ROWS]
+
+
+if __name__ == "__main__":
+    for one in verdicts(json.loads(pathlib.Path(sys.argv[1]).read_text())["stages"]):
+        print(f"{one['row']}: {one['verdict']}")

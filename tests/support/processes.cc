@@ -16,7 +16,7 @@ namespace {
 bool ends_as_fork = false;
 }  // namespace
 
-// LeakSanitizer asks when a process ends.
+// Called by the sanitizer of leaks when a process ends.
 extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off();
 int __lsan_is_turned_off() { return ends_as_fork ? 1 : 0; }
 

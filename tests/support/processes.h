@@ -22,8 +22,8 @@
 
 namespace rondo::test {
 
-// Ends a forked process by exit(). LeakSanitizer does not look: threads that only the parent has
-// own memory that it would report.
+// Ends a forked process by exit(). A sanitizer does not look for leaks there: it would report
+// what threads own that only the parent has.
 [[noreturn]] void exit_of_fork(int status);
 
 class RankProcesses {

@@ -31,6 +31,15 @@ def tag_of(package):
     return tag
 
 
+def test_its_python_files_are_those_of_the_package(package):
+    packed = {str(file): file.read_binary() for file in package.files if file.suffix == ".py"}
+    sources = {
+        str(path.relative_to(SOURCE)): path.read_bytes() for path in SOURCE.glob("rondo/**/*.py")
+    }
+    assert sorted(packed) == sorted(sources)
+    assert [name for name, text in packed.items() if text != sources[name]] == []
+
+
 def readelf(option, package):
     """Of the library and of the module."""
     names = ("lib/librondo.so.1", "torch/usual_calls.abi3.so")

@@ -29,6 +29,7 @@ struct TeamOptions {
   GpuPlan plan;
   double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
   bool mixes_graphs = true;   // graphs may run beside other calls
+  bool takes_turns = false;   // StreamOrder::Options
 };
 
 struct TeamContext {

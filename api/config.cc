@@ -200,15 +200,13 @@ Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommCon
     return fail(StatusCode::kInvalidArgument,
                 "Invalid config min/max channels attribute value {}/{}", config.minCTAs,
                 config.maxCTAs);
-  if (config.launchCompletionEvent != nullptr)
-    return fail(StatusCode::kInvalidUsage,
-                "launchCompletionEvent is a CUDA event; this communicator runs on the host");
   warn_of_unused_fields(config);
   if (config.algSelection != nullptr) result.algorithms = config.algSelection;
   result.force = config.forceAlgSelection != 0;
   result.min_ctas = config.minCTAs;
   result.max_ctas = config.maxCTAs;
   result.cta_policy = config.CTAPolicy;
+  result.launch_event = config.launchCompletionEvent;
   return result;
 }
 

@@ -159,6 +159,7 @@ TeamOptions team_options(const BindingRequest& request, const GpuPlan& plan) {
   options.kernel_seconds = state.options.kernel_seconds;
   options.mixes_graphs = state.options.mixes_graphs;
   options.takes_turns = state.options.takes_turns;
+  options.name = state.options.name;
   return options;
 }
 

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <string>
 #include <vector>
 
 #include "tests/gpu/process_bodies.h"
@@ -12,7 +14,16 @@
 namespace rondo::test {
 namespace {
 
-// One process of five idle communicators does not answer: the first call of another communicator
+// "... GPU 0: 5 idle communicators asked ..."
+int asked_in(const std::string& line) {
+  const std::size_t at = line.find("GPU ");
+  int gpu = 0, asked = 0;
+  if (at == std::string::npos || std::sscanf(&line[at], "GPU %d: %d idle", &gpu, &asked) != 2)
+    return 0;
+  return asked;
+}
+
+// One process of some idle communicators does not answer: the first call of another communicator
 // waits for all of them at once.
 TEST(Recall, AsksAllIdleCommunicatorsAtOnce) {
   if (gpus_there() < 3) GTEST_SKIP() << "too few GPUs";
@@ -21,7 +32,7 @@ TEST(Recall, AsksAllIdleCommunicatorsAtOnce) {
       as_processes(3, Gpus::kOneEach).under({{"NCCL_ALGO", "ring"}, {"RONDO_GPU_STAGING", "8M"}});
   job.create = false;
   RankProcesses ranks(job, [&logs](NcclRank& seat) {
-    constexpr std::size_t kIdle = 5, kCount = 1'000'000;
+    constexpr std::size_t kIdle = 6, kCount = 200'000;
     logs.use(seat.rank);
     seat.join();
     ASSERT_NE(seat.comm, nullptr);
@@ -47,8 +58,11 @@ TEST(Recall, AsksAllIdleCommunicatorsAtOnce) {
       const auto begin = std::chrono::steady_clock::now();
       NCCL_OK(ncclAllReduce(buffers[kIdle].data(), buffers[kIdle].data(), kCount, ncclFloat32,
                             ncclSum, pair, seat.stream));
-      EXPECT_LT(std::chrono::steady_clock::now() - begin, 3 * gpu::Recall::kPatience);
-      EXPECT_EQ(logs.count(seat.rank, "5 idle communicators asked for memory at once: 0 gave"), 1);
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, 5 * gpu::Recall::kPatience / 2);
+      std::string line;
+      EXPECT_EQ(logs.count(seat.rank, "asked for memory at once: 0 gave", &line), 1);
+      // One may be busy for a moment, and does not lend then.
+      EXPECT_GE(asked_in(line), static_cast<int>(kIdle) / 2) << line;
       GPU_OK(gpu_api()->synchronize_stream(seat.stream));
     }
     seat.mark(2);

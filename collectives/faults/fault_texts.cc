@@ -160,6 +160,15 @@ std::string timed_out_ahead(int rank, double seconds, std::size_t ahead) {
       rank, ahead, seconds, limit_text(seconds));
 }
 
+std::string timed_out_ahead_of(int rank, double seconds, std::uint64_t ahead,
+                               std::span<const int> others) {
+  return fmt::format(
+      "rank {} is {} calls ahead of {}, as many as a GPU's queue holds, and waited {} s for {} to "
+      "make the next one; {}",
+      rank, ahead, list_of(others), seconds, others.size() == 1 ? "it" : "them",
+      limit_text(seconds));
+}
+
 std::string timed_out_in_kernel(const KernelWait& wait, const CallRecord& call,
                                 std::span<const int> missing) {
   // The awaited rank may itself wait for a rank that never made the call.

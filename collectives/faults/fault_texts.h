@@ -78,6 +78,9 @@ std::string waits_for_long(int rank, double seconds, std::span<const int> ranks,
                            std::string_view call);
 // A rank may make at most `ahead` calls before the first of them completes on its stream.
 std::string timed_out_ahead(int rank, double seconds, std::size_t ahead);
+// The same ahead of other ranks, which have not made these calls.
+std::string timed_out_ahead_of(int rank, double seconds, std::uint64_t ahead,
+                               std::span<const int> others);
 // A wait inside a kernel.
 struct KernelWait {
   int rank = -1, peer = -1, channel = 0;

@@ -105,6 +105,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
   ProcessFacts facts;
   facts.device = request.state.options.device;
   facts.mixes_graphs = request.state.options.mixes_graphs;
+  facts.takes_turns = request.state.options.takes_turns;
   const DeviceScope scope(facts.device);
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;

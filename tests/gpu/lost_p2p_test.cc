@@ -55,23 +55,6 @@ TEST_P(LostP2p, IsNotUsedByPuts) {
   });
 }
 
-// As where a launcher gives each process only its own GPU.
-TEST(UnseenGpus, AreNamedAndCallsPassThroughTheHost) {
-  const RankLogs logs;
-  Job one = Layout{{{0}, {1}, {2}}};
-  one.of_process = {{{"RONDO_SIMT_DEVICES", "1"}}, {{"RONDO_SIMT_DEVICES", "2"}}, {}};
-  one.create = false;
-  run_job(one, [&logs](NcclRank& seat) {
-    logs.use(seat.rank);
-    seat.join();
-    if (seat.comm == nullptr) return;
-    run_every_collective(seat, {3001}, {DataType::kFloat32}, [](int, int) { return false; });
-    seat.leave();
-  });
-  EXPECT_EQ(logs.count(0, "does not see the GPUs of ranks 1, 2"), 1);
-  EXPECT_EQ(logs.count(1, "does not see"), 0);
-}
-
 // Lines of 128 bytes stay whole between GPUs, but not in host memory.
 TEST(LostP2pLines, AreNotSentThroughTheHost) {
   run_job(

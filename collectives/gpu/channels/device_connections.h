@@ -164,7 +164,8 @@ struct SharedConnectionsRequest {
   ConnectionShape shape;
   P2pReach* near = nullptr;  // in: as agreed; out: without ranks that could not map each other
   ChannelOrders orders = {};
-  HostsOfRanks hosts = {};  // ranks of other hosts have process -1
+  HostsOfRanks hosts = {};       // ranks of other hosts have process -1
+  std::vector<int> hidden = {};  // GpuPlan::hidden: a warning names those that cannot be mapped
 };
 Result<std::unique_ptr<DeviceConnections>> share_connections(
     const SharedConnectionsRequest& request);

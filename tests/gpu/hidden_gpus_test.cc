@@ -119,7 +119,7 @@ TEST_P(HiddenGpus, AreNamedIfTheTryFails) {
 }
 
 TEST_P(HiddenGpus, AreCheckedAsOthersAre) {
-  run("lost");
+  run("copies");
   EXPECT_GE(lines("messages of rank 0 to rank 1: host"), 1);
   EXPECT_GE(lines(kLost), 1);
   EXPECT_EQ(lines(kUnmapped), 0);

@@ -29,14 +29,12 @@ std::string list_of(std::span<const int> ranks);
 
 // ---- mismatches ----
 
-// when: "in call 7, ", or "". grouped: one of the two is a group of calls.
+// when: "in call 7, ", or "". grouped: one of the two is a group of calls. If records differ only
+// in CallRecord::in_windows(), the text says so: the kernels would deadlock, or return wrong data.
 std::string different_calls(std::string_view when, MadeCall one, MadeCall other,
                             bool grouped = false);
 std::string different_calls(std::uint64_t call, int rank, const CallRecord& record, int other,
                             const CallRecord& record_of_other);
-// Not all ranks use symmetric windows: their kernels would deadlock.
-std::string not_all_in_windows(std::uint64_t call, const CallRecord& record, int in_windows,
-                               int elsewhere);
 // The differing calls are not known any more. when: "before call 7", "more than 64 calls ago".
 std::string different_calls_before(std::string_view when, int rank, int other);
 std::string different_replays(int rank, const CallRecord& record, int other,

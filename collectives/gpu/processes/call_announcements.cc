@@ -25,18 +25,16 @@ void CallAnnouncements::publish_for_leader(std::uint64_t sequence) {
   publish(sequence);
 }
 
-Status CallAnnouncements::announce(const CallRecord& record, bool in_windows, bool capturing,
-                                   Mismatch* mismatch) {
+Status CallAnnouncements::announce(const CallRecord& record, bool capturing, Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
   if (capturing) return ok_status();  // kernels report what they replay
   RONDO_TRY(const std::uint64_t sequence, next({kCommandsOfKernel * context_.local.size(), false}));
   cuda::CallDescriptor made{};
   made.record = record;
   made.sequence = sequence;
-  if (in_windows) made.flags = cuda::CallDescriptor::kInWindows;
   for (const int rank : context_.local) RONDO_CHECK_OK(place(rank, made));
   publish(sequence);
-  return compare(sequence, record, in_windows, mismatch);
+  return compare(sequence, record, mismatch);
 }
 
 void CallAnnouncements::publish(std::uint64_t sequence) {
@@ -130,7 +128,7 @@ Result<std::uint32_t> CallAnnouncements::place(int rank, const cuda::CallDescrip
   return index;
 }
 
-Status CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record, bool in_windows,
+Status CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record,
                                   Mismatch* mismatch) const {
   HostAtomics::fence_seq_cst();
   const int first = context_.local[0];
@@ -140,13 +138,8 @@ Status CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& reco
         context_.segment->descriptor(r, static_cast<std::uint32_t>(sequence % kPlainDescriptors));
     if (HostAtomics::load_acquire(theirs.sequence) != sequence) continue;
     const CallRecord other = load_record(theirs.record);
-    const bool theirs_are = (theirs.flags & cuda::CallDescriptor::kInWindows) != 0;
-    if (other == record && theirs_are == in_windows) continue;
-    *mismatch = {r, record, other,
-                 other == record
-                     ? fault_texts::not_all_in_windows(sequence, record, in_windows ? first : r,
-                                                       in_windows ? r : first)
-                     : fault_texts::different_calls(sequence, first, record, r, other)};
+    if (other == record) continue;
+    *mismatch = {r, record, other, fault_texts::different_calls(sequence, first, record, r, other)};
     return fail(StatusCode::kInvalidUsage, "{}", mismatch->text);
   }
   return ok_status();

@@ -27,8 +27,7 @@ class CallAnnouncements {
   explicit CallAnnouncements(ProcessContext& context);
 
   // For a call that needs nothing else: publishes it to the other processes and compares.
-  // in_windows: its buffers are in symmetric windows, which must hold for all ranks or for none.
-  Status announce(const CallRecord& record, bool in_windows, bool capturing, Mismatch* mismatch);
+  Status announce(const CallRecord& record, bool capturing, Mismatch* mismatch);
 
   // What a call puts into the driver's queue. waits: its streams wait for words of other processes.
   struct Commands {
@@ -43,8 +42,7 @@ class CallAnnouncements {
   void publish(std::uint64_t sequence);
   void publish_for_leader(std::uint64_t sequence);  // if the leader's kernel also reads it
   // Compares with the ranks that have already made this call; later ranks compare themselves.
-  Status compare(std::uint64_t sequence, const CallRecord& record, bool in_windows,
-                 Mismatch* mismatch) const;
+  Status compare(std::uint64_t sequence, const CallRecord& record, Mismatch* mismatch) const;
 
   std::uint64_t newest() const { return sequence_.load(std::memory_order_acquire); }
 

@@ -84,7 +84,7 @@ Status LeaderCalls::enqueue(const CallRecord& record, std::span<const Buffers> b
   }
   if (sequence != 0) {
     announcements_.publish_for_leader(sequence);
-    RONDO_CHECK_OK(announcements_.compare(sequence, record, false, mismatch));
+    RONDO_CHECK_OK(announcements_.compare(sequence, record, mismatch));
   }
   return context_.leads() ? lead(call) : follow(call);
 }

@@ -22,17 +22,17 @@ Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mism
   PlannedCall planned{*plan, record, call.buffers(run_.spare_buffers())};
   const DeviceStrategyRow& row = row_of(*plan);
   if (row.traits.runner != Runner::kCopyEngines) warn_of_kernels(call);
-  planned.in_multicast_windows =
-      row.traits.windows == Windows::kMulticast && is_in_multicast_windows(call);
+  const Windows windows = row.traits.windows;
+  planned.record.set_in_windows(windows == Windows::kAll ||
+                                (windows == Windows::kMulticast && is_in_multicast_windows(call)));
   if (!run_.takes(call, planned) || !finds_lines_clear(team_.connections, planned))
     RONDO_CHECK_OK(flush(place));
   // Who runs a call elsewhere announces it. A call of the list is announced before its launch: the
   // list is shorter than the number of calls that a rank may be ahead, so no rank waits for that
   // launch before it announces its own call.
   if (team_.edges != nullptr && row.traits.runner != Runner::kLeader) {
-    const bool in_windows = row.traits.windows == Windows::kAll || planned.in_multicast_windows;
     const Status announced =
-        team_.edges->announce(record, in_windows, capturing(last.capture), mismatch);
+        team_.edges->announce(planned.record, capturing(last.capture), mismatch);
     if (!announced.ok()) (void)flush(place).ok();  // earlier calls are valid
     RONDO_CHECK_OK(announced);
   }
@@ -83,7 +83,8 @@ Status TeamLaunches::flush(int place) {
   return launched;
 }
 
-// The contract of symmetric windows makes the answer equal on all ranks.
+// The contract of symmetric windows makes the answer equal on all ranks; the record of the call is
+// compared.
 bool TeamLaunches::is_in_windows(const JointCall& call) const {
   return std::all_of(call.posted.begin(), call.posted.end(), [](const PostedCall& posted) {
     return posted.call.send_windows != nullptr && posted.call.receive_windows != nullptr;

@@ -3,6 +3,7 @@
 batch."""
 
 import os
+import signal
 
 import pytest
 import torch
@@ -276,3 +277,18 @@ def test_epochs_with_sampler_and_four_workers_are_those_of_one_process(rank, siz
     wanted = [f"epoch {epoch}: {total.item():.4f}" for epoch, total in enumerate(alone)]
     assert log == (wanted if rank == 0 else [])
     assert list(iter(sampler)) != list(range(rank, 32, size))
+
+
+def test_a_rank_killed_in_a_backward_pass_is_named_by_ddp():
+    """torch's C++ waits for the Future of the call, and would take the error for tensors."""
+
+    def body(rank, size):
+        model = DDP(torch.nn.Linear(4, 1))
+        model(torch.ones(2, 4)).sum().backward()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        for _ in range(2):  # the second time, the call fails at once
+            with pytest.raises(RuntimeError, match=r"rondo: rank 1 \(pid"):
+                model(torch.ones(2, 4)).sum().backward()
+
+    assert run(body, 2) == [0, -signal.SIGKILL]

@@ -20,8 +20,13 @@ def create(options, backend_options=None):
 
     shrink_here_too()
     place = options.store, options.group_rank, options.group_size, options.timeout
-    if others := other_devices():
+    reconfigures = getattr(options, "enable_reconfigure", False)  # torch 2.15 or newer
+    if (others := other_devices()) and not reconfigures:
         return create_beside(others, *place)
+    if reconfigures:
+        from rondo.torch.reconfigure import ReconfigurableGroup
+
+        return ReconfigurableGroup(*place, others)
     group = RondoProcessGroup(*place)
     around = getattr(options, "process_group", None)  # torch 2.15 or newer
     if around is not None and around.bound_device_id is not None:

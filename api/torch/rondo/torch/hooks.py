@@ -48,8 +48,8 @@ FORWARDED = (
 
 # A Python backend must define these. Otherwise torch's C++ calls Python again, without limit.
 UNSUPPORTED = (
-    "_supports_time_estimate", "supports_coalescing", "supports_reconfigure",
-    "supports_shrinking", "supports_splitting", "supports_window",
+    "_supports_time_estimate", "supports_coalescing", "supports_shrinking", "supports_splitting",
+    "supports_window",
 )  # fmt: skip
 
 
@@ -79,6 +79,16 @@ class RondoBackend(Backend):
 
     def abort(self) -> None:
         self._rondo.abort()
+
+    @property
+    def supports_reconfigure(self) -> bool:
+        return self._rondo.supports_reconfigure
+
+    def get_reconfigure_handle(self) -> str:
+        return self._rondo.get_reconfigure_handle()
+
+    def reconfigure(self, options: Any) -> dist.Work:
+        return self._done(self._rondo.reconfigure(options))
 
     def allreduce_sparse(self, tensors: list[torch.Tensor], *opts: Any) -> dist.Work:
         return self._done(self._rondo.allreduce(tensors, *opts))

@@ -18,6 +18,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
 import torch.distributed as dist
@@ -83,15 +84,19 @@ def has_ended(who: str) -> bool:
 
 
 class Meeting:
-    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(
+        self, store: Store, rank: int, size: int, timeout: timedelta, place: str = ""
+    ) -> None:
+        """place: keys of this meeting alone; without it those of all groups of this world."""
         self._store, self._rank, self._size = store, rank, size
         self._seconds = timeout.total_seconds()
         self._end = time.monotonic() + self._seconds
         # torchrun restarts workers with the same store.
-        self._root = f"rondo/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+        restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)
+        self._root = f"rondo/{place or restarts}"
         keep_store(store)
 
-    def meet(self) -> int:
+    def meet(self, when_all_are_here: Callable[[], None] = lambda: None) -> int:
         """Returns the communicator. All ranks of the group call this at the same time."""
         self._show()
         life = self._store.add(f"{self._root}/lives/{self._size}/{self._rank}", 1)
@@ -103,6 +108,7 @@ class Meeting:
         if self._store.add(f"{prefix}came", 1) == self._size:
             self._store.set(f"{prefix}all", "1")
         self._wait_for(f"{prefix}all")
+        when_all_are_here()
         ticket = UniqueId.from_buffer_copy(bytes.fromhex(self._get(f"{prefix}ticket")))
         comm = ctypes.c_void_p()
         named, options = NamedConfig(title()), CommOptions(self._seconds)

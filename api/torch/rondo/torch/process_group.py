@@ -53,10 +53,9 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         dist.ProcessGroup.__init__(self, rank, size)
         self._seconds = timeout.total_seconds()
         self._rank, self._size, self._store = rank, size, store
-        self._meeting = Meeting(store, rank, size, timeout) if comm is None else None
-        self._comm: int | None = comm or self._meeting.meet()
-        share_with_torch(self._comm)
-        check(lib.rondoCommOpenMessages(self._comm))
+        self._meeting: Meeting | None = None
+        self._comm: int | None = None
+        self._begin(comm)
         self._stream: int | None = None
         self._coalesced: list[dist.Work] | None = None  # while torch's coalescing manager is open
         self._issuing = threading.RLock()  # a call on the stream and its record are one step
@@ -69,6 +68,19 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         live_groups.add(self)
         drain_in_children()
         watch_for_interrupts(group_of)
+
+    def _begin(self, comm: int | None) -> None:
+        if comm is None:
+            self._meeting = Meeting(
+                self._store, self._rank, self._size, timedelta(seconds=self._seconds)
+            )
+            comm = self._meeting.meet()
+        self._use(comm)
+
+    def _use(self, comm: int) -> None:
+        self._comm = comm
+        share_with_torch(comm)
+        check(lib.rondoCommOpenMessages(comm))
 
     # ---- how calls run ----
 
@@ -223,6 +235,8 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
     @property
     def supports_splitting(self) -> bool:
         return False  # only its members create a group
+
+    supports_reconfigure = False  # reconfigure.py
 
     @property
     def supports_coalescing(self) -> bool:

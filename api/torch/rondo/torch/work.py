@@ -102,6 +102,20 @@ class FinishedWork(dist._Work):
 FINISHED = FinishedWork()
 
 
+class Failure:
+    """The value of a failed Future. Python raises the error when it reads the value. torch's C++
+    (DDP's Reducer) takes the value for tensors: it looks for them by pickling it, which raises."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def raise_error(self) -> None:
+        raise self._error
+
+    def __reduce_ex__(self, protocol: object) -> tuple:
+        raise self._error
+
+
 @untraced
 class CallFuture(torch.futures.Future):
     """Records if it has callbacks. Callbacks can issue calls, and all ranks must issue calls in the
@@ -115,6 +129,10 @@ class CallFuture(torch.futures.Future):
         self._work.run_here()
         self._work.complete_future()
         return super().wait()
+
+    def fail(self, error: Exception) -> None:
+        self._set_unwrap_func(Failure.raise_error)
+        self.set_result(Failure(error))
 
     def then(self, callback):  # type: ignore[no-untyped-def]
         self._work.chained = True
@@ -285,7 +303,7 @@ class QueuedWork(dist._Work):
             if self._error is None:
                 self._future.set_result(self._results)
             else:
-                self._future.set_exception(self._error)
+                self._future.fail(self._error)
         finally:
             _running.works = before
             self._chain_done.set()

@@ -13,6 +13,7 @@
 #include <signal.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -25,7 +26,8 @@ class Thread {
  public:
   Thread() = default;
 
-  // what: for error texts; must live as long as the thread.
+  // what: for error texts, and the thread's name (debuggers and `top -H` show 15 characters); must
+  // live as long as the thread.
   template <class Body, class OnError>
   static Result<Thread> start(const char* what, Body body, OnError on_error) {
     sigset_t all, before;
@@ -36,6 +38,7 @@ class Thread {
       try {
         made.thread_ =
             std::thread([what, body = std::move(body), on_error = std::move(on_error)]() mutable {
+              show_name(what);
               const Status ended = guarded(what, [&] { return body(), ok_status(); });
               if (!ended.ok())
                 (void)guarded(what, [&] { return on_error(ended.error()), ok_status(); }).ok();
@@ -56,6 +59,12 @@ class Thread {
   bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
+  static void show_name(const char* what) {
+    char name[16] = "";
+    for (std::size_t i = 0; i + 1 < sizeof(name) && what[i] != '\0'; ++i) name[i] = what[i];
+    pthread_setname_np(pthread_self(), name);
+  }
+
   std::thread thread_;
 };
 

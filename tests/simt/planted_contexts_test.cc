@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planted faults in device binding: a new thread has device 0, and no context before its first
-// runtime call.
+// Planted faults of threads: a new thread has device 0, and no context before its first runtime
+// call; threads of the library that others wait for have a list of calls.
+#include <pthread.h>
+
+#include <string>
 #include <thread>
 
+#include "tests/simt/device/thread_calls.h"
 #include "tests/simt/device_fixture.h"
 
 namespace rondo::simt {
@@ -54,6 +58,25 @@ TEST(PlantedContextFaults, DriverCallOfAThreadWithoutAContextIsSeen) {
     bool may = false;
     EXPECT_EQ(seen([&] { return calls::may_access(&may, data, 0); }, binds), !binds);
   }
+}
+
+// By the name that base/thread.h gives it: as much of it as the system keeps.
+TEST(PlantedThreadFaults, CallThatTheListOfTheThreadDoesNotHaveIsSeen) {
+  const auto seen = [](const std::string& name, const char* call) {
+    const ExpectViolations expected;
+    std::thread([&] {
+      EXPECT_EQ(pthread_setname_np(pthread_self(), name.substr(0, 15).c_str()), 0);
+      check_thread(call);
+    }).join();
+    return expected.saw(Violation::kThread);
+  };
+  for (const char* const watched : {"the watch of a GPU", "a GPU's proxy"}) {
+    for (const char* const waits : {"register_host", "allocate", "free_memory", "launch", "vmm"})
+      EXPECT_TRUE(seen(watched, waits)) << watched << ", " << waits;
+    for (const char* const does_not : {"get_device", "vmm_map", "vmm_create"})
+      EXPECT_FALSE(seen(watched, does_not)) << watched << ", " << does_not;
+  }
+  EXPECT_FALSE(seen("freeing memory of a GPU", "free_memory"));
 }
 
 }  // namespace

@@ -90,6 +90,16 @@ class DeviceConnections {
     std::uint64_t slot_bytes = 0;
   };
   void set_message_link(int rank, int peer, cuda::Direction direction, const MessageLink& link);
+  // Counters and slots of messages between ranks of this host that do not reach each other, for
+  // `rank`, one of the two and of this process; null: they reach each other.
+  struct HostMessages {
+    std::byte *for_kernels = nullptr, *on_host = nullptr;
+  };
+  HostMessages host_messages(int from, int to, int rank) const {
+    const auto at = layout_.host_messages_at(from, to);
+    if (!at) return {};
+    return {memory_.host_on_device[static_cast<std::size_t>(rank)] + *at, memory_.host + *at};
+  }
   // Makes the bounce buffers of a rank of this process, before its first launch. slots: device
   // memory for the slots of each direction; null: pinned memory, beside the words.
   using BounceSlots = std::array<MappedMemory, cuda::kDirections>;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/channels/message_slots.h"
 
+#include <cassert>
+
 #include "base/log.h"
+#include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/memory/droppable_memory.h"
 #include "collectives/planner/message_shape.h"
 #include "transport/cuda/device.h"
@@ -10,10 +13,11 @@
 
 namespace rondo::gpu {
 MessageSlots::MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
-                           const GpuPlan& around, int device, int process,
-                           std::uint64_t staging_bytes)
+                           const DeviceConnections* connections, const GpuPlan& around, int device,
+                           int process, std::uint64_t staging_bytes)
     : exchange_(exchange),
       droppable_(droppable),
+      connections_(connections),
       around_(around),
       device_(device),
       process_(process),
@@ -38,6 +42,7 @@ Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::D
   if (const auto known = slots_.find(key); known != slots_.end()) return known->second;
   const EdgeTransport& through = transport(from, to);
   const bool over_network = through.home == EdgeTransport::kAtBothEnds;
+  if (through.home == EdgeTransport::kOnHost) return slots_[key] = on_host(from, to);
   const RelaxedCapture relaxed;
   if (slots_.empty()) droppable_.make_room();
   MappedMemory memory;
@@ -60,6 +65,16 @@ Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::D
   }
   slots_[key] = slots;
   return slots;
+}
+
+MessageSlots::Slots MessageSlots::on_host(int from, int to) const {
+  assert(connections_ != nullptr && "GPUs that do not reach each other have connections");
+  const int rank = around_.process_of[from] == process_ ? from : to;
+  const auto memory = connections_->host_messages(from, to, rank);
+  const std::uint64_t bytes = connections_->layout().shape().host_message_bytes;
+  assert(memory.on_host != nullptr && bytes > 0);
+  RONDO_INFO(kInit, "messages of rank {} to rank {}: host, {} bytes of slots", from, to, bytes);
+  return {memory.for_kernels, memory.on_host, bytes, false, {}};
 }
 
 Result<const MessageSlots::Made*> MessageSlots::make(int from, int to, DirectArena* arena) {
@@ -128,8 +143,13 @@ Result<MemoryHandle> MessageSlots::answer(const MemoryNote& asked) {
 }
 
 std::uint64_t MessageSlots::pinned_bytes(int rank) const {
-  std::lock_guard lock(mutex_);
   std::uint64_t sum = 0;
+  if (connections_ != nullptr) {
+    const ConnectionLayout& layout = connections_->layout();
+    for (int from = 0; from < layout.ranks(); ++from)
+      if (layout.host_messages_at(from, rank)) sum += layout.shape().host_message_bytes;
+  }
+  std::lock_guard lock(mutex_);
   for (const auto& [pair, made] : made_) {
     const EdgeTransport& through = transport(pair.second, pair.first);
     if (owner(pair.second, pair.first) == rank && through.pinned) sum += made.bytes;

@@ -4,14 +4,15 @@
 // counters are beside it if it is host memory; streams divide it into kMessageSlots
 // (process_messages.h).
 //
-// The receiver's process makes the slots when the first message of the pair is enqueued on either
-// side, and the sender's requests them (memory_exchange.h). So no third rank is needed, and sent
-// data outlives its sender. By network each side makes its own, without a request; the words are
-// before the slots, in pinned memory, and the slots are with them or in device memory that adapters
-// reach (direct_memory.h). Guarantees: both sides find the same transport by themselves; a request
-// ends with its deadline. Cost: a pair's slots, together the staging of a rank divided by the
-// number of ranks, at most 8 MiB for all its pairs on the host; a round trip between processes of a
-// host, once per pair.
+// P2P: the receiver's process makes the slots when the first message of the pair is enqueued on
+// either side, and the sender's requests them (memory_exchange.h). So no third rank is needed, and
+// sent data outlives its sender. Host: they are in the connections' host memory, from init on,
+// because pinning may wait for streams that wait for a message. By network each side makes its own,
+// without a request; the words are before the slots, in pinned memory, and the slots are with them
+// or in device memory that adapters reach (direct_memory.h). Guarantees: both sides find the same
+// transport by themselves; a request ends with its deadline. Cost: a pair's slots, together the
+// staging of a rank divided by the number of ranks, at most 8 MiB for all its pairs on the host; a
+// round trip between processes of a host, once per pair.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@
 
 namespace rondo::gpu {
 
+class DeviceConnections;
 class DroppableMemory;
 
 class MessageSlots {
@@ -41,8 +43,11 @@ class MessageSlots {
 
   // Processes of other hosts have number -1. device: of this process's ranks; only a rank's own
   // device accesses the slots of its messages.
-  MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable, const GpuPlan& around,
-               int device, int process, std::uint64_t staging_bytes);
+  // connections: with the slots between ranks of this host that do not reach each other; null: all
+  // do.
+  MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
+               const DeviceConnections* connections, const GpuPlan& around, int device, int process,
+               std::uint64_t staging_bytes);
 
   // For messages between a rank of this process, which sends or receives, and another one. One
   // caller at a time. arena: for slots to another host; null: they are pinned.
@@ -67,9 +72,11 @@ class MessageSlots {
   };
   Result<const Made*> make(int from, int to, DirectArena* arena = nullptr);
   Status connect(int from, int to, const net::Deadline& deadline);
+  Slots on_host(int from, int to) const;
 
   MemoryExchange& exchange_;
   DroppableMemory& droppable_;
+  const DeviceConnections* const connections_;
   const GpuPlan& around_;
   const int device_, process_;
   const std::uint64_t staging_bytes_;

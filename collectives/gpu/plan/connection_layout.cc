@@ -35,7 +35,8 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
       fabric_(static_cast<std::size_t>(near.ranks())),
       bounce_bytes_(static_cast<std::size_t>(near.ranks())) {
   const int n = near.ranks();
-  count_own(hosts);
+  for (int r = 0; r < n; ++r)
+    place_.push_back(hosts.is_own(r) ? static_cast<int>(own_ranks_++) : -1);
   barriers_at_ = rounds_at() + (ll_push_ ? rounded(sizeof(std::uint64_t) * cuda::kLLPushCtas) : 0);
   messages_at_ = meets_ ? cleared_at(kLazyBlocks) : barriers_at_;
   if ((ll_push_ && n > cuda::kLLPushAtOnce) || (meets_ && n > cuda::kArgumentDevices)) {
@@ -52,11 +53,6 @@ ConnectionLayout::ConnectionLayout(const ConnectionShape& shape, const P2pReach&
   assert(host_bytes_ % kAlignment == 0);
   assert(std::all_of(bytes_.begin(), bytes_.end(),
                      [](std::uint64_t bytes) { return bytes % kAlignment == 0; }));
-}
-
-void ConnectionLayout::count_own(const HostsOfRanks& hosts) {
-  for (int r = 0; r < near_.ranks(); ++r)
-    place_.push_back(hosts.is_own(r) ? static_cast<int>(own_ranks_++) : -1);
 }
 
 // Adds each edge of one channel once.
@@ -265,6 +261,11 @@ void ConnectionLayout::place_all(const HostsOfRanks& hosts) {
   for (int r = 0; r < near_.ranks(); ++r)
     shared_at_.push_back(
         take(r, meets_ ? 2 * shared_bytes() : 0, shape_.shares_fabric ? kFabric : kStaging));
+  const bool has_host_messages = messages() && shape_.host_message_bytes > 0;
+  for (int from = 0; from < near_.ranks() && has_host_messages; ++from)
+    for (int to = 0; to < near_.ranks(); ++to)
+      if (from != to && hosts.is_own(from) && hosts.is_own(to) && !near_(from, to))
+        host_messages_[{from, to}] = take(kHost, shape_.host_message_bytes).offset;
   round_blocks();
 }
 
@@ -275,6 +276,11 @@ void ConnectionLayout::place_shared_words(int rank) {
                                 joined ? kFabric : kPushLines));
   arrivals_at_.push_back(joined ? take(rank, meets_ ? arrivals_bytes() : 0, kFabric)
                                 : Location{rank, own_arrivals_at(), kMain});
+}
+
+std::optional<std::uint64_t> ConnectionLayout::host_messages_at(int from, int to) const {
+  const auto found = host_messages_.find({from, to});
+  return found == host_messages_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void ConnectionLayout::round_blocks() {

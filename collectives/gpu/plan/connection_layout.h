@@ -31,7 +31,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "collectives/gpu/plan/channel_orders.h"
@@ -56,6 +58,10 @@ struct ConnectionShape {
   int direct_ctas = kDirectCtasOfGpu;  // maximum for a shared direct kernel
   bool lazy = false;                   // slots and staging are blocks of their own
   bool messages = false;               // ends and words for the kernel of messages
+  // Counters and slots of the messages of a pair of ranks of a host that do not reach each other,
+  // in the host's memory: pinned at init, because pinning may wait for streams that wait for a
+  // message.
+  std::uint64_t host_message_bytes = 0;
   // Slots of a pair's messages by NVLink between hosts, in the block kFabric.
   std::uint64_t fabric_message_bytes = 0;
 };
@@ -183,6 +189,8 @@ class ConnectionLayout {
   std::uint64_t message_links_at(int rank) const;
   std::uint64_t message_waits_at(int rank) const;
   const FabricMessages& fabric_messages() const { return fabric_messages_; }
+  // In the host's memory; nullopt: the ranks reach each other, or are not both on this host.
+  std::optional<std::uint64_t> host_messages_at(int from, int to) const;
   std::uint64_t slot_bytes(const Edge& edge, int protocol) const;
   std::uint64_t slot_count(int protocol) const {
     return cuda::slot_count_of(static_cast<cuda::Protocol>(protocol), shape_.slots);
@@ -194,7 +202,6 @@ class ConnectionLayout {
  private:
   class Edges;
   void add_edges(const HostsOfRanks& hosts);
-  void count_own(const HostsOfRanks& hosts);
   std::uint64_t place_of(int rank) const {
     return static_cast<std::uint64_t>(place_[static_cast<std::size_t>(rank)]);
   }
@@ -232,6 +239,7 @@ class ConnectionLayout {
   };
   std::vector<BounceBytes> bounce_bytes_;  // by rank
   std::uint64_t host_bytes_ = 0;
+  std::map<std::pair<int, int>, std::uint64_t> host_messages_;  // by sender and receiver
 };
 
 }  // namespace rondo::gpu

@@ -33,8 +33,9 @@ Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
                                           [this] { return running_calls(); });
   memory =
       std::make_unique<LeaderMemory>(*segment, *exchange, droppable, facts.device, facts.process);
-  slots = std::make_unique<MessageSlots>(*exchange, droppable, facts.around, facts.device,
-                                         facts.process, segment->staging_bytes());
+  slots =
+      std::make_unique<MessageSlots>(*exchange, droppable, shared.connections.get(), facts.around,
+                                     facts.device, facts.process, segment->staging_bytes());
   if (shared.connections) {
     shared.connections->list_in(droppable, facts.around.process_of);
     shared.connections->lazy().ask_by(

@@ -7,6 +7,7 @@
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/gpu/processes/multicast_check.h"
 #include "collectives/gpu/rank/binding.h"
+#include "collectives/planner/message_shape.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/peer_access.h"
 
@@ -45,8 +46,12 @@ Result<std::unique_ptr<DeviceConnections>> connect_on_host(const ProcessMeeting&
                                                            const BindingRequest& request,
                                                            GpuPlan& plan) {
   const HostsOfRanks hosts{plan.host_of, plan.host_of[request.state.members.rank], plan.clique_of};
-  return share_connections({peers_in(meeting, request, plan), request.state.options.device,
-                            plan.shape, &plan.near, plan.orders, hosts, plan.hidden});
+  ConnectionShape shape = plan.shape;
+  shape.host_message_bytes = message_bytes_of_pair(
+      plan.hosts() > 1 ? plan.message_bytes : meeting.segment->staging_bytes(),
+      plan.process_of.size(), /*pinned=*/true);
+  return share_connections({peers_in(meeting, request, plan), request.state.options.device, shape,
+                            &plan.near, plan.orders, hosts, plan.hidden});
 }
 
 // Lines of LL128 do not stay whole in host memory.

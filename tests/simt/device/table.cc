@@ -3,11 +3,13 @@
 
 #include <array>
 #include <atomic>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "tests/simt/device/calls.h"
 #include "tests/simt/device/registers.h"
+#include "tests/simt/device/thread_calls.h"
 
 namespace rondo::simt {
 namespace {
@@ -72,7 +74,14 @@ template <Name name, auto function>
 struct Counted;
 template <Name name, class Result, class... Arguments, Result (*function)(Arguments...)>
 struct Counted<name, function> {
+  // cudaFree(nullptr) frees nothing.
+  static bool makes_context(Arguments... arguments) {
+    if constexpr (std::is_same_v<std::tuple<Arguments...>, std::tuple<void*>>)
+      return ((arguments == nullptr) && ...);
+    return false;
+  }
   static Result call(Arguments... arguments) {
+    if (!makes_context(arguments...)) check_thread(name.text);
     const std::uint64_t calls = count.calls.fetch_add(1, std::memory_order_relaxed);
     if constexpr (std::is_same_v<Result, GpuError>)
       if (calls >= count.allowed.load(std::memory_order_relaxed)) return kGpuNotSupported;

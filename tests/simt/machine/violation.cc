@@ -50,6 +50,8 @@ const char* name(Violation kind) {
       return "loading beside a spinning kernel";
     case Violation::kRecords:
       return "unordered records";
+    case Violation::kThread:
+      return "a call of the wrong thread";
   }
   return "unknown";
 }

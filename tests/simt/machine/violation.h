@@ -23,6 +23,7 @@ enum class Violation {
   kContext,  // a driver call on a thread without a context
   kLoading,  // a launch loads its kernel while another kernel spins on the device
   kRecords,  // a graph records one event several times, in no defined order
+  kThread,   // a thread makes a driver call that its list does not have (device/thread_calls.h)
 };
 const char* name(Violation kind);
 

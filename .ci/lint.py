@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the sources that no compiler makes: layers, file sizes, line lengths, format, words;
-of the pages: lengths, links, that the files and tests that they name exist, and that generated
-pages have what the sources' tables have; and of the subjects of new commits.
+of Python: that no modules import each other in a cycle; of the pages: lengths, links, that the
+files and tests that they name exist, that generated pages have what the sources' tables have, and
+that figures of GPUs are those of bench/results; and of the subjects of new commits.
 
 Exits 1 and prints every finding as path:line: text.
 """
@@ -18,6 +19,8 @@ from classes import class_findings
 from comments import comment_findings
 from folders import INCLUDE, TABLE, folder_of, may_include, row_findings
 from generated import generated_findings
+from gpu_figures import figure_findings
+from imports import import_findings
 from patches import patch_findings
 from subjects import subject_findings
 
@@ -311,10 +314,11 @@ def main():
         for line, text in findings(path):
             print(f"{path}:{line}: {text}")
             failed += 1
-    for path, text in [*class_findings(sources), *patch_findings(sources), *generated_findings()]:
+    for path, text in [*class_findings(sources), *patch_findings(sources), *generated_findings(),
+                       *import_findings(paths)]:
         print(f"{path}:1: {text}")
         failed += 1
-    for path, line, text in comment_findings(paths):
+    for path, line, text in [*comment_findings(paths), *figure_findings(paths)]:
         print(f"{path}:{line}: {text}")
         failed += 1
     for commit, text in subject_findings():

@@ -9,20 +9,20 @@ A module is a source with the header of its name. A cycle is a set of modules, f
 which each includes all others, directly or through others. The longest chain is the longest path of
 includes, on which a cycle counts as one module. Nothing is built.
 """
-import ast
 import collections
 import functools
 import os
 import re
 
 from folders import INCLUDE, folder_of
+from imports import components, cycles, module_of, python_imports
 from lint import LAYERS, TEXT, tracked
 
 PRODUCT = tuple(f"{layer}/" for layer in LAYERS if layer != "tests")
 CPP = (".cc", ".h", ".cu")
 TEST_CODE = (*CPP, ".c", ".py", ".sh", ".txt", ".cmake", ".patch")
 GPU_CALLS = "collectives/gpu/"
-TORCH = "api/torch/"
+TORCH = "api/torch/rondo/torch/"
 SHORT = 40
 ASSERTION = re.compile(r"(?<!\w)assert\(")
 
@@ -55,60 +55,6 @@ def includes(paths, place):
     return graph
 
 
-def python_imports(paths):
-    """{module: the modules that it imports}, wherever in the file it does."""
-    known = {os.path.splitext(path)[0] for path in paths}
-    graph = {module: set() for module in known}
-    for path in paths:
-        module = os.path.splitext(path)[0]
-        for node in ast.walk(ast.parse("\n".join(lines_of(path)))):
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [node.module or "", *(f"{node.module or ''}.{alias.name}"
-                                              for alias in node.names)]
-            else:
-                continue
-            candidates = {f"{base}/{name.strip('.').replace('.', '/')}"
-                          for name in names for base in (TORCH.rstrip("/"), folder_of(path))}
-            graph[module].update(candidates & known)
-    return graph
-
-
-def components(graph):
-    """The strongly connected sets of a graph, each behind those that it reaches (Kosaraju)."""
-    def visit(edges, node, seen, order):
-        stack = [(node, iter(edges[node]))]
-        seen.add(node)
-        while stack:
-            top, rest = stack[-1]
-            if (deeper := next((to for to in rest if to not in seen), None)) is None:
-                order.append(top)
-                stack.pop()
-            else:
-                seen.add(deeper)
-                stack.append((deeper, iter(edges[deeper])))
-
-    order, seen = [], set()
-    for node in sorted(graph):
-        if node not in seen:
-            visit(graph, node, seen, order)
-    reverse = {node: set() for node in graph}
-    for node, targets in graph.items():
-        for target in targets:
-            reverse[target].add(node)
-    found, seen = [], set()
-    for node in reversed(order):
-        if node not in seen:
-            found.append([])
-            visit(reverse, node, seen, found[-1])
-    return found[::-1]
-
-
-def cycles(graph):
-    return sorted(sorted(nodes) for nodes in components(graph) if len(nodes) > 1)
-
-
 def longest_chain(graph):
     depth = {}
     for nodes in components(graph):
@@ -123,11 +69,13 @@ def main():
     tests = [path for path in paths if path.startswith("tests/") and path.endswith(TEST_CODE)]
     short = [path for path in product if len(lines_of(path)) < SHORT]
     modules = includes(product, lambda path: os.path.splitext(path)[0])
-    torch = [path for path in paths if path.startswith(TORCH) and path.endswith(".py")]
+    python = [path for path in paths if path.endswith(".py")]
+    torch = [module_of(path) for path in python if path.startswith(TORCH)]
     graphs = {"modules": modules, "folders": includes(product, folder_of),
               "layers": includes(product, lambda path: path.split("/")[0]),
-              "modules of api/torch": python_imports(torch)}
+              "modules in Python": python_imports(python)}
     cycles_of = {what: cycles(graph) for what, graph in graphs.items()}
+    in_cycles = {module for nodes in cycles_of["modules in Python"] for module in nodes}
     rows = {
         "collectives/gpu, lines": lines_in(path for path in paths if path.startswith(GPU_CALLS)),
         "product files in C++": len(product),
@@ -137,6 +85,8 @@ def main():
         "assertions at run time": assertions_in(product),
         "modules in C++": len(modules),
         "longest chain of modules": longest_chain(modules),
+        f"modules of {TORCH.rstrip('/')}": len(torch),
+        "of these in cycles of imports": len(in_cycles.intersection(torch)),
         **{f"cycles of {what}": len(found) for what, found in cycles_of.items()},
     }
     print("| measure | value |\n|---|---|")

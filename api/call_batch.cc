@@ -7,6 +7,8 @@ namespace rondo::api {
 
 void Share::add(const Request& request) {
   if (request.event != nullptr) events.push_back(request.event);
+  if (request.launch_event != nullptr)
+    launch_events.push_back({request.launch_event, request.call.stream});
   calls.push_back(request.call);
   for (const Call& call : request.more) {
     calls.push_back(call);
@@ -34,6 +36,7 @@ void CallBatch::clear() {
     share.comm = CommPin();
     share.calls.clear();
     share.events.clear();
+    share.launch_events.clear();
   }
   used_ = 0;
   works.clear();

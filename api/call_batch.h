@@ -21,6 +21,11 @@ struct Share {
   Turn turn;  // empty until the batch is in the communicator's queue
   std::vector<Call> calls;
   std::vector<std::shared_ptr<const profiler::CallEvent>> events;  // to which calls point
+  struct LaunchEvent {
+    cudaEvent_t event;
+    cudaStream_t stream;
+  };
+  std::vector<LaunchEvent> launch_events;
 
   void add(const Request& request);
 };

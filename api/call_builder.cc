@@ -30,6 +30,10 @@ CallLimits limits_of(const CallConfig& options) {
 Status apply_call_config(const Comm& comm, const ncclCollConfig_t* config, Request* request) {
   RONDO_TRY(const CallConfig options, parse_call_config(config, comm.config));
   request->call.limits = limits_of(options);
+  if (options.launch_event != nullptr && comm.engine()->options().device < 0)
+    return fail(StatusCode::kInvalidUsage,
+                "launchCompletionEvent is a CUDA event; this communicator runs on the host");
+  request->launch_event = options.launch_event;
   if (options.algorithms.empty()) return ok_status();
   CallRecord& record = request->call.record;
   RONDO_TRY(record.excluded, excluded_by(options.algorithms, record.collective));

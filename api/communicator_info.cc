@@ -82,6 +82,7 @@ Status query_properties(ncclComm_t comm, ncclCommProperties* out) {
   properties.version = out->version;
   properties.rank = pin->rank;
   properties.nRanks = pin->size;
+  properties.nLsaTeams = pin->size / reach_team_of(*pin->engine());
   properties.cudaDev = properties.nvmlDev = pin->engine()->options().device;  // -1: the host
   std::memcpy(out, &properties, std::min(out->size, sizeof(properties)));
   return ok_status();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "api/arguments.h"
+#include "api/config_unused.h"
 #include "base/env.h"
 #include "base/env_unused.h"
 #include "base/log.h"
@@ -50,7 +51,7 @@ constexpr IntField kIntFields[] = {
     {FIELD(numRmaCtx), NCCL_VERSION(2, 29, 0), 0, kMax, 1},
     {FIELD(maxP2pPeers), NCCL_VERSION(2, 30, 0), 1, kMax, kUndefined},
     {FIELD(graphStreamOrdering), NCCL_VERSION(2, 30, 5), 0, 1, 1},
-    {FIELD(launchOrderImplicit), NCCL_VERSION(2, 31, 0), 0, 1, kUndefined},
+    {FIELD(launchOrderImplicit), NCCL_VERSION(2, 31, 0), 0, 1, 0},
     {FIELD(numRmaSig), NCCL_VERSION(2, 31, 0), 0, kMax, kUndefined},
     {FIELD(rmaEagerInit), NCCL_VERSION(2, 31, 0), 0, 1, kUndefined},
     {FIELD(hostCftMode), NCCL_VERSION(2, 31, 0), 1, 3, kUndefined},
@@ -112,6 +113,8 @@ bool read_cta_policy(std::string_view text, int* policy) {
 }
 
 void apply_environment(ncclConfig_t& config) {
+  constexpr const char* kInOrder = "NCCL_LAUNCH_ORDER_IMPLICIT";
+  if (env::raw(kInOrder)) config.launchOrderImplicit = env::get_bool(kInOrder) ? 1 : 0;
   if (const auto text = env::get_string("NCCL_CTA_POLICY"); !text.empty()) {
     int policy = 0;
     if (read_cta_policy(text, &policy)) {
@@ -143,6 +146,7 @@ void apply_environment(ncclConfig_t& config) {
 Result<CommConfig> parse_config(const ncclConfig_t* user, const CommConfig* parent) {
   RONDO_TRY(ncclConfig_t config, read_user(user));
   for (const IntField& field : kIntFields) RONDO_CHECK_OK(check_range(config, field));
+  warn_of_unused_fields(config);
   apply_environment(config);
   for (const IntField& field : kIntFields) {
     int& value = at(config, field);
@@ -196,14 +200,13 @@ Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommCon
     return fail(StatusCode::kInvalidArgument,
                 "Invalid config min/max channels attribute value {}/{}", config.minCTAs,
                 config.maxCTAs);
-  if (config.launchCompletionEvent != nullptr)
-    return fail(StatusCode::kInvalidUsage,
-                "launchCompletionEvent is a CUDA event; this communicator runs on the host");
+  warn_of_unused_fields(config);
   if (config.algSelection != nullptr) result.algorithms = config.algSelection;
   result.force = config.forceAlgSelection != 0;
   result.min_ctas = config.minCTAs;
   result.max_ctas = config.maxCTAs;
   result.cta_policy = config.CTAPolicy;
+  result.launch_event = config.launchCompletionEvent;
   return result;
 }
 
@@ -227,6 +230,7 @@ Result<CommOptions> make_options(const CommConfig& config, const rondoCommOption
   result.max_ctas = config.fields.maxCTAs;
   result.copy_engines = (config.fields.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0;
   result.mixes_graphs = config.fields.graphUsageMode == 2;
+  result.takes_turns = config.fields.launchOrderImplicit == 1;
   // A kernel may wait for a rank that still prepares its data, so it has a limit only on request.
   if (env::raw("RONDO_TIMEOUT")) result.kernel_seconds = result.timeout_seconds;
   if (user == nullptr) return result;

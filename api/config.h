@@ -35,6 +35,7 @@ struct CallConfig {
   int min_ctas = NCCL_CONFIG_UNDEF_INT;
   int max_ctas = NCCL_CONFIG_UNDEF_INT;
   int cta_policy = NCCL_CONFIG_UNDEF_INT;
+  cudaEvent_t launch_event = nullptr;  // recorded behind the call
 };
 
 Result<CallConfig> parse_call_config(const ncclCollConfig_t* user, const CommConfig& comm);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host functions of NCCL's device API. They all fail: they give NCCL's private device-memory
-// layout to kernels that were compiled for it, and Rondo's layout differs. Programs check
-// ncclCommQueryProperties first (see communicator_info.cc).
+// The host functions of NCCL's device API. Those with a status fail with ncclInvalidUsage and the
+// reason: they give NCCL's private device-memory layout to kernels that were compiled for it, and
+// Rondo's layout differs. Programs check ncclCommQueryProperties first (see communicator_info.cc).
 //
-// Functions with a status return ncclInvalidUsage and the reason. Functions without one return a
-// team of zero ranks, rank -1 or 0 slots.
+// Functions without a status answer what is true of the communicator, because programs calculate
+// with the answer before they check anything (they divide by the ranks of the Lsa team). A
+// handle that is no communicator gives a team of 0 ranks, a rank outside the team gives -1; both
+// leave an error for ncclGetLastError.
+#include "api/comm.h"
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/nccl_device.h"
@@ -22,6 +25,48 @@ ncclResult_t refuse(const char* function) {
 }
 
 constexpr ncclTeam kNoTeam{0, 0, 0};
+
+ncclTeam world_of(const Comm& comm) { return {comm.size, comm.rank, 1}; }
+// Ranks that load and store each other's memory.
+ncclTeam lsa_of(const Comm& comm) {
+  const int ranks = reach_team_of(*comm.engine());
+  return {ranks, comm.rank % ranks, 1};
+}
+// The ranks at the same place of all Lsa teams.
+ncclTeam rail_of(const Comm& comm) {
+  const int ranks = reach_team_of(*comm.engine());
+  return {comm.size / ranks, comm.rank / ranks, ranks};
+}
+// Nothing has CFT.
+ncclTeam alone(const Comm&) { return {1, 0, 1}; }
+
+ncclTeam team_of(ncclComm_t comm, const char* function, ncclTeam (*of)(const Comm&)) {
+  const auto pin = find_made_comm(comm, function);
+  if (pin.ok()) return of(**pin);
+  report(pin.error());
+  return kNoTeam;
+}
+
+// The rank within `all` (World or Lsa) of a rank of a team. The calling rank is in both.
+Result<int> convert_rank(ncclComm_t comm, const ncclTeam& team, int rank, const char* function,
+                         ncclTeam (*all)(const Comm&)) {
+  RONDO_TRY(const CommPin pin, find_made_comm(comm, function));
+  if (rank < 0 || rank >= team.nRanks)
+    return fail(StatusCode::kInvalidArgument, "{} : rank {} is not in the team of {} ranks",
+                function, rank, team.nRanks);
+  const ncclTeam into = all(*pin);
+  const std::int64_t found = into.rank + (std::int64_t{rank} - team.rank) * team.stride;
+  if (found >= 0 && found < into.nRanks) return static_cast<int>(found);
+  return fail(StatusCode::kInvalidArgument,
+              "{} : rank {} of a team of {} ranks (own rank {}, stride {}) is {}, outside of 0..{}",
+              function, rank, team.nRanks, team.rank, team.stride, found, into.nRanks - 1);
+}
+
+int rank_or_error(const Result<int>& rank) {
+  if (rank.ok()) return *rank;
+  report(rank.error());
+  return -1;
+}
 
 }  // namespace
 
@@ -77,39 +122,39 @@ RONDO_API_FUNCTION(ncclResult_t, GetPeerDeviceLeInfo, ncclWindow_t, size_t, int,
 }
 RONDO_CATCH
 
-RONDO_API_FUNCTION(ncclTeam, TeamWorld, ncclComm_t) {
+RONDO_API_FUNCTION(ncclTeam, TeamWorld, ncclComm_t comm) {
   RONDO_ENTER(TeamWorld);
-  return kNoTeam;
+  return team_of(comm, "TeamWorld", world_of);
 }
 RONDO_CATCH_GIVING(kNoTeam)
-RONDO_API_FUNCTION(ncclTeam, TeamLsa, ncclComm_t) {
+RONDO_API_FUNCTION(ncclTeam, TeamLsa, ncclComm_t comm) {
   RONDO_ENTER(TeamLsa);
-  return kNoTeam;
+  return team_of(comm, "TeamLsa", lsa_of);
 }
 RONDO_CATCH_GIVING(kNoTeam)
-RONDO_API_FUNCTION(ncclTeam, TeamRail, ncclComm_t) {
+RONDO_API_FUNCTION(ncclTeam, TeamRail, ncclComm_t comm) {
   RONDO_ENTER(TeamRail);
-  return kNoTeam;
+  return team_of(comm, "TeamRail", rail_of);
 }
 RONDO_CATCH_GIVING(kNoTeam)
-RONDO_API_FUNCTION(ncclTeam, TeamCft, ncclComm_t, ncclCftTeamMode_t) {
+RONDO_API_FUNCTION(ncclTeam, TeamCft, ncclComm_t comm, ncclCftTeamMode_t) {
   RONDO_ENTER(TeamCft);
-  return kNoTeam;
+  return team_of(comm, "TeamCft", alone);
 }
 RONDO_CATCH_GIVING(kNoTeam)
-RONDO_API_FUNCTION(ncclTeam, TeamCftMultimem, ncclComm_t) {
+RONDO_API_FUNCTION(ncclTeam, TeamCftMultimem, ncclComm_t comm) {
   RONDO_ENTER(TeamCftMultimem);
-  return kNoTeam;
+  return team_of(comm, "TeamCftMultimem", alone);
 }
 RONDO_CATCH_GIVING(kNoTeam)
-RONDO_API_FUNCTION(int, TeamRankToWorld, ncclComm_t, ncclTeam, int) {
+RONDO_API_FUNCTION(int, TeamRankToWorld, ncclComm_t comm, ncclTeam team, int rank) {
   RONDO_ENTER(TeamRankToWorld);
-  return -1;
+  return rank_or_error(convert_rank(comm, team, rank, "TeamRankToWorld", world_of));
 }
 RONDO_CATCH_GIVING(-1)
-RONDO_API_FUNCTION(int, TeamRankToLsa, ncclComm_t, ncclTeam, int) {
+RONDO_API_FUNCTION(int, TeamRankToLsa, ncclComm_t comm, ncclTeam team, int rank) {
   RONDO_ENTER(TeamRankToLsa);
-  return -1;
+  return rank_or_error(convert_rank(comm, team, rank, "TeamRankToLsa", lsa_of));
 }
 RONDO_CATCH_GIVING(-1)
 
@@ -137,9 +182,10 @@ RONDO_API_FUNCTION(ncclResult_t, GinOutboxCreateRequirement, int, int, ncclGinOu
   return refuse("GinOutboxCreateRequirement");
 }
 RONDO_CATCH
-RONDO_API_FUNCTION(int, LLA2ACalcSlots, int, int) {
+// A slot carries 8 bytes.
+RONDO_API_FUNCTION(int, LLA2ACalcSlots, int maxElts, int maxEltSize) {
   RONDO_ENTER(LLA2ACalcSlots);
-  return 0;
+  return maxElts * ((maxEltSize + 7) / 8);
 }
 RONDO_CATCH_GIVING(0)
 RONDO_API_FUNCTION(ncclResult_t, LLA2ACreateRequirement, int, int, ncclLLA2AHandle*,

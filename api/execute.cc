@@ -13,6 +13,7 @@
 #include "base/gpu.h"
 #include "base/guard.h"
 #include "collectives/gpu/calls/pointers.h"
+#include "transport/cuda/device.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // GCC 12 at -O3 warns about empty pins of communicators; a batch has none.
@@ -59,6 +60,18 @@ void issue(CallBatch& batch) {
 
 bool on_device(const Comm& comm) { return comm.engine()->options().device >= 0; }
 
+// The program's events of launchCompletionEvent: behind everything that the batch put on their
+// streams.
+Status record_launch_events(const Share& share) {
+  if (share.launch_events.empty()) return ok_status();
+  const gpu::DeviceScope scope(share.comm->engine()->options().device);
+  RONDO_CHECK_OK(scope.entered());
+  for (const Share::LaunchEvent& one : share.launch_events)
+    RONDO_CHECK_OK(gpu::check(gpu_api()->record_event(one.event, one.stream, GpuEventUse::kPlain),
+                              "cudaEventRecord of launchCompletionEvent"));
+  return ok_status();
+}
+
 // Puts calls of CUDA communicators on the caller's streams now, whether blocking or nonblocking.
 Status enqueue(CallBatch& batch) {
   batch.works.clear();
@@ -74,6 +87,8 @@ Status enqueue(CallBatch& batch) {
   issue(batch);
   for (Share& share : batch.shares()) share.turn.wait();
   Status result = Communicator::enqueue_together(batch.works);
+  for (const Share& share : batch.shares())
+    if (result.ok()) result = record_launch_events(share);
   for (Share& share : batch.shares()) share.turn.finish();
   return result;
 }

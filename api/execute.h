@@ -24,6 +24,7 @@ struct Request {
   Call call;
   std::vector<Call> more;
   std::shared_ptr<const profiler::CallEvent> event;  // for a profiler plugin; may be null
+  cudaEvent_t launch_event = nullptr;                // recorded on a GPU's stream behind the call
 };
 
 struct GroupEntry {

@@ -2,8 +2,9 @@
 /* nccl_device.h: the names of NCCL's device API, so that programs that use it compile and link.
  *
  * Rondo refuses the device API. ncclCommQueryProperties answers without it (deviceApiSupport is
- * false), and every other function returns ncclInvalidUsage, with a reason for ncclGetLastError, or
- * a team of zero ranks. A program that asks before it launches such kernels uses its other path.
+ * false), and so do the functions of teams, ranks and slots; every other function returns
+ * ncclInvalidUsage, with a reason for ncclGetLastError. A program that asks before it launches such
+ * kernels uses its other path.
  *
  * Structs, numbers and signatures are those of NVIDIA's header of NCCL 2.32, written anew;
  * tests/abi compares them. So a program that was compiled with this header also runs on NVIDIA's
@@ -240,10 +241,11 @@ typedef struct ncclCommProperties {
 extern "C" {
 #endif
 
-/* Works: ranks, device; says that there is no device API. props must come from the initialiser. */
+/* Works: ranks, device, Lsa teams; says that there is no device API. props must come from the
+ * initialiser. */
 ncclResult_t ncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* props);
 
-/* All functions below are refused (see above). */
+/* The functions with a status below are refused (see above). */
 ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements_t* reqs,
                                ncclDevComm_t* outDevComm);
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const ncclDevComm_t* devComm);
@@ -261,7 +263,9 @@ ncclResult_t ncclGetCftDeviceLeInfo(ncclWindow_t window, size_t offset, int peer
 ncclResult_t ncclGetPeerDeviceLeInfo(ncclWindow_t window, size_t offset, int peerWorld,
                                      ncclCftLeId* leId, size_t* leOffset);
 
-/* A team of zero ranks; rank -1. */
+/* True of the communicator. World: all ranks. Lsa: consecutive ranks whose GPUs load and store each
+ * other's memory (host memory: ranks of one process). Rail: the ranks at the same place of all Lsa
+ * teams. Cft: this rank alone. Not a communicator: 0 ranks; not a rank of the team: -1. */
 ncclTeam_t ncclTeamWorld(ncclComm_t comm);
 ncclTeam_t ncclTeamLsa(ncclComm_t comm);
 ncclTeam_t ncclTeamRail(ncclComm_t comm);
@@ -286,7 +290,7 @@ ncclResult_t ncclGinInboxA2ACreateRequirement(ncclTeam_t peers, int nBlocks, int
 ncclResult_t ncclGinOutboxCreateRequirement(int nBlocks, int size_log2,
                                             ncclGinOutboxHandle* outHandle,
                                             ncclDevResourceRequirements_t* outReq);
-int ncclLLA2ACalcSlots(int maxElts, int maxEltSize); /* 0 */
+int ncclLLA2ACalcSlots(int maxElts, int maxEltSize); /* 8 bytes each */
 ncclResult_t ncclLLA2ACreateRequirement(int nBlocks, int nSlots, ncclLLA2AHandle_t* outHandle,
                                         ncclDevResourceRequirements_t* outReq);
 

@@ -59,7 +59,8 @@ constexpr Variable kTable[] = {
     {"NCCL_IB_TIMEOUT", Type::kInt, "20",
      "an RDMA packet counts as lost after 4.096 us * 2 to the power of this, 1 to 31; 0: never"},
     {"NCCL_LAUNCH_ORDER_IMPLICIT", Type::kBool, "0",
-     "1: kernels of several communicators run on each GPU in the order of their calls, one by one"},
+     "1: kernels of several communicators run on each GPU in the order of their calls, one by one; "
+     "where set, overrides launchOrderImplicit of ncclConfig_t"},
     {"NCCL_MAX_CTAS", Type::kInt, "64", "where set, overrides maxCTAs of ncclConfig_t"},
     {"NCCL_MAX_NCHANNELS", Type::kInt, "64", "older name of NCCL_MAX_CTAS, which takes precedence"},
     {"NCCL_MIN_CTAS", Type::kInt, "1", "where set, overrides minCTAs of ncclConfig_t"},

@@ -267,5 +267,7 @@ struct GpuApi {
 const GpuApi* gpu_api();
 // Why gpu_api() returned nullptr, as a sentence; "" if it returned a table.
 const char* gpu_absence();
+// Whether it returned nullptr because CUDA_VISIBLE_DEVICES shows this process no device.
+bool gpus_are_hidden();
 
 }  // namespace rondo

@@ -6,5 +6,6 @@ namespace rondo {
 
 const GpuApi* gpu_api() { return nullptr; }
 const char* gpu_absence() { return "this library was built without CUDA (preset cuda builds it)"; }
+bool gpus_are_hidden() { return false; }
 
 }  // namespace rondo

@@ -37,7 +37,8 @@ std::string to_string(const CallRecord& record) {
   if (record.root >= 0) text += fmt::format(", root {}", record.root);
   if (record.root < -1) text += fmt::format(", parts {:x}", -(record.root + 2));
   if (record.fused()) text += ", grouped";
-  if (record.excluded != 0) text += ", some algorithms left out";
+  if (record.in_windows()) text += ", in symmetric windows";
+  if ((record.excluded & (CallRecord::kInWindows - 1)) != 0) text += ", some algorithms left out";
   return text + ")";
 }
 

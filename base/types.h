@@ -97,10 +97,18 @@ struct CallRecord {
   Collective collective = Collective::kNone;
   DataType type = DataType::kInt8;
   RedOp op = RedOp::kSum;
-  std::uint64_t excluded : 12 = 0;  // bit a: Algorithm a must not run the call (algSelection)
+  std::uint64_t excluded : 12 = 0;  // bit a: Algorithm a must not run the call (algSelection); the
+                                    // highest bit: in_windows()
   std::int32_t root : 28 = -1;      // -1: none; v-collectives: below it, a digest of all counts
 
-  static constexpr int kMaxAlgorithms = 12;
+  static constexpr int kMaxAlgorithms = 11;
+  static constexpr unsigned kInWindows = 1u << kMaxAlgorithms;
+  // Set for launches: kernels work in place, in the symmetric windows that hold all buffers of the
+  // call. This must hold on all ranks or on none, so it is compared with the rest of the record.
+  constexpr bool in_windows() const { return (excluded & kInWindows) != 0; }
+  constexpr void set_in_windows(bool in) {
+    excluded = ((excluded & (kInWindows - 1)) | (in ? kInWindows : 0u)) & 0xfff;
+  }
   // Where kernels find `root` by its address: in the high bits of this word.
   static constexpr unsigned kRootWordAt = 12, kRootShift = 4;
 

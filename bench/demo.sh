@@ -71,7 +71,7 @@ finish
 
 begin installing "the wheel, and the trainer, which is compiled against it"
 [ -x $venv/bin/pip ] || python3 -m venv $venv
-show $venv/bin/pip install -q --force-reinstall build/wheels/rondo-*.whl
+show $venv/bin/pip install -q --force-reinstall build/wheels/rondo_ccl-*.whl
 show $venv/bin/rondo --version
 quietly cmake -S api/examples -B build/demo -DCMAKE_PREFIX_PATH="$($venv/bin/rondo prefix)"
 quietly cmake --build build/demo --target train_text

@@ -121,7 +121,7 @@ forks_beside_threads='BootstrapChildren.*Process|BootstrapFaults.AProcess|Sessio
 forks_beside_threads+='|AForkedProcessMeetsAnew|StandingStill.*OtherNamespace'
 
 # UBSan uses a pipe to check if memory is readable: without descriptors it reports false errors.
-without_descriptors='OutOfDescriptors|WithoutDescriptors|WaitsForDescriptors'
+without_descriptors='OutOfDescriptors|WithoutDescriptors|WaitsForDescriptors|OfDescriptors'
 
 stage_asan() {
   build asan "unit_tests engine_tests abi_tests bench_tests"
@@ -277,7 +277,9 @@ stage_launchers() { build release hello_allreduce && in_guest bash tests/launch/
 stage_metrics() { build dev rondo && python3 tests/bench/check_metrics.py build/dev/bin; }
 stage_deb() { bash tests/abi/packages.sh deb; }
 stage_wheel() { bash tests/abi/packages.sh wheel; }
-# rondo-cu13 and librondo-cuda1.
+# The released wheel in Debian 11, 12, 13, and Ubuntu where its packages can be had.
+stage_systems() { bash tests/abi/systems.sh; }
+# rondo-ccl-cu13 and librondo-cuda1.
 stage_cuda_packages() { bash tests/abi/packages.sh cuda; }
 # Pictures and pages of results, as a browser shows them.
 stage_pictures() {

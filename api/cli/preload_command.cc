@@ -30,7 +30,7 @@ Result<std::string> preload_library() {
   }
   return fail(StatusCode::kSystemError,
               "there is no libnccl.so.2 beside {}: install the package that has it (librondo1, or "
-              "pip install rondo), or build the target nccl_shared",
+              "pip install rondo-ccl), or build the target nccl_shared",
               runner::own_program());
 }
 

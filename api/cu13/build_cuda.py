@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build hook of rondo-cu13: libnccl.so.2 with kernels for GPUs. Needs nvcc 13.
+"""Build hook of rondo-ccl-cu13: libnccl.so.2 with kernels for GPUs. Needs nvcc 13.
 
 CMAKE_ARGS holds more options for CMake, for example -DCMAKE_CUDA_ARCHITECTURES=90-real.
 """

@@ -110,7 +110,7 @@ def results_in(stored):
 
 
 def cut_lines(run, results):
-    """What a time limit left out, one line per operation; contestants that lost the same share it."""
+    """What a time limit left out, a line per operation; contestants that lost the same share it."""
     lines = {}
     for cut in run.get("cuts", []):
         ranks, operation, size, name, rounds = cut[:5]

@@ -17,6 +17,7 @@
 #include "collectives/communicator/meet_again.h"
 #include "collectives/communicator/shrink.h"
 #include "collectives/context/gpu_rank.h"
+#include "collectives/context/reach_team.h"
 #include "collectives/faults/peer_words.h"
 #include "collectives/gpu/rank/entry_points.h"
 #include "collectives/host/host_stream.h"
@@ -92,6 +93,15 @@ const CommOptions& Communicator::options() const { return state_->options; }
 const bootstrap::Secret& Communicator::secret() const { return state_->secret; }
 void Communicator::set_timeout(double seconds) { state_->timeout_seconds.store(seconds); }
 LastPlan Communicator::last_plan() const { return state_->engine.last_plan(); }
+
+int reach_team_of(const Communicator& communicator) {
+  const CommunicatorState& state = *communicator.state_;
+  if (state.device) return state.device->reach_team();
+  const std::vector<RankFacts>& ranks = state.members.ranks;
+  return reach_team(state.members.size, [&](int a, int b) {
+    return ranks[static_cast<std::size_t>(a)].process == ranks[static_cast<std::size_t>(b)].process;
+  });
+}
 
 std::shared_ptr<profiler::Profiler> Communicator::profiler() const {
   return state_->events == nullptr ? nullptr : state_->events->profiler();

@@ -158,6 +158,7 @@ class Communicator {
  private:
   friend class TaggedMessages;  // drives its own communicator without run()
   friend void set_pool(Communicator& communicator, host::ParallelFor pool);
+  friend int reach_team_of(const Communicator& communicator);
   friend Result<std::shared_ptr<Communicator>> duplicate(Communicator& parent,
                                                          std::function<bool()> aborted);
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
@@ -167,6 +168,10 @@ class Communicator {
 // Calls of this thread share their copies and sums by the program's pool, others use one thread.
 // Null: all use one. While no call runs.
 void set_pool(Communicator& communicator, host::ParallelFor pool);
+
+// Number of ranks of a team whose ranks load and store each other's memory (reach_team.h in
+// collectives/context), equal on all ranks. GPUs: by P2P or NVLink; host memory: of one process.
+int reach_team_of(const Communicator& communicator);
 
 // Collective. An internal child of all ranks, in their order. Makes no call of the parent.
 Result<std::shared_ptr<Communicator>> duplicate(Communicator& parent,

@@ -20,6 +20,7 @@ struct CommOptions {
   int max_ctas = 64;                 // the same; below 64 it also limits other kernels
   bool copy_engines = false;         // calls that only copy use cudaMemcpyAsync
   bool mixes_graphs = true;          // CUDA graphs may run beside each other and other calls
+  bool takes_turns = false;          // its kernels and others' run one by one (launchOrderImplicit)
   double kernel_seconds = 0;         // without progress until a waiting kernel fails; 0: never
   int threads = 0;                   // that share copies and sums; 0: by RONDO_THREADS
   bool is_internal = false;          // not the program's: profiler plugins do not see it

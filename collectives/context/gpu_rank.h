@@ -40,6 +40,7 @@ class GpuRank {
   virtual GpuMemoryUse memory() const = 0;
   virtual Status suspend() = 0;
   virtual Status resume() = 0;
+  virtual int reach_team() const = 0;     // ranks of a team (reach_team.h)
   virtual bool adopt_kernel_fault() = 0;  // true if a kernel of this rank has given up
 
   // Collective; returns the window's number.

@@ -27,6 +27,24 @@ void lower_first(MadeCall& one, MadeCall& other) {
   if (other.rank < one.rank) std::swap(one, other);
 }
 
+bool differ_in_windows_only(CallRecord one, const CallRecord& other) {
+  if (one.in_windows() == other.in_windows()) return false;
+  one.set_in_windows(other.in_windows());
+  return one == other;
+}
+
+// when: "in call 7", "on their devices".
+std::string not_all_in_windows(std::string_view when, int rank, CallRecord record, int other) {
+  const int inside = record.in_windows() ? rank : other;
+  const int outside = record.in_windows() ? other : rank;
+  record.set_in_windows(false);
+  return fmt::format(
+      "Mismatched calls: {}, {}, the buffers of rank {} lie in symmetric windows and those of rank "
+      "{} do not; give all ranks' buffers at the same places of the same windows, or register "
+      "these without NCCL_WIN_COLL_SYMMETRIC",
+      when, to_string(record), inside, outside);
+}
+
 std::string_view words(Parting parting) {
   return parting == Parting::kEnded ? "ended" : "left the communicator";
 }
@@ -47,17 +65,10 @@ std::string different_calls(std::string_view when, MadeCall one, MadeCall other,
 
 std::string different_calls(std::uint64_t call, int rank, const CallRecord& record, int other,
                             const CallRecord& record_of_other) {
+  if (differ_in_windows_only(record, record_of_other))
+    return not_all_in_windows(fmt::format("in call {}", call), rank, record, other);
   return different_calls(fmt::format("in call {}, ", call), made(rank, record),
                          made(other, record_of_other));
-}
-
-std::string not_all_in_windows(std::uint64_t call, const CallRecord& record, int in_windows,
-                               int elsewhere) {
-  return fmt::format(
-      "Mismatched calls: in call {}, {}, the buffers of rank {} lie in symmetric windows and those "
-      "of rank {} do not; give all ranks' buffers at the same places of the same windows, or "
-      "register these without NCCL_WIN_COLL_SYMMETRIC",
-      call, to_string(record), in_windows, elsewhere);
 }
 
 std::string different_calls_before(std::string_view when, int rank, int other) {
@@ -67,6 +78,8 @@ std::string different_calls_before(std::string_view when, int rank, int other) {
 
 std::string different_replays(int rank, const CallRecord& record, int other,
                               const CallRecord& record_of_other) {
+  if (differ_in_windows_only(record, record_of_other))
+    return not_all_in_windows("on their devices", rank, record, other);
   MadeCall one = made(rank, record), two = made(other, record_of_other);
   lower_first(one, two);
   return fmt::format(
@@ -158,6 +171,15 @@ std::string timed_out_ahead(int rank, double seconds, std::size_t ahead) {
       "rank {} is {} calls ahead of its stream, which has finished no call for {} s: its peers "
       "have not made these calls, or the stream waits for other work; {}",
       rank, ahead, seconds, limit_text(seconds));
+}
+
+std::string timed_out_ahead_of(int rank, double seconds, std::uint64_t ahead,
+                               std::span<const int> others) {
+  return fmt::format(
+      "rank {} is {} calls ahead of {}, as many as a GPU's queue holds, and waited {} s for {} to "
+      "make the next one; {}",
+      rank, ahead, list_of(others), seconds, others.size() == 1 ? "it" : "them",
+      limit_text(seconds));
 }
 
 std::string timed_out_in_kernel(const KernelWait& wait, const CallRecord& call,

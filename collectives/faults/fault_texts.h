@@ -29,14 +29,12 @@ std::string list_of(std::span<const int> ranks);
 
 // ---- mismatches ----
 
-// when: "in call 7, ", or "". grouped: one of the two is a group of calls.
+// when: "in call 7, ", or "". grouped: one of the two is a group of calls. If records differ only
+// in CallRecord::in_windows(), the text says so: the kernels would deadlock, or return wrong data.
 std::string different_calls(std::string_view when, MadeCall one, MadeCall other,
                             bool grouped = false);
 std::string different_calls(std::uint64_t call, int rank, const CallRecord& record, int other,
                             const CallRecord& record_of_other);
-// Not all ranks use symmetric windows: their kernels would deadlock.
-std::string not_all_in_windows(std::uint64_t call, const CallRecord& record, int in_windows,
-                               int elsewhere);
 // The differing calls are not known any more. when: "before call 7", "more than 64 calls ago".
 std::string different_calls_before(std::string_view when, int rank, int other);
 std::string different_replays(int rank, const CallRecord& record, int other,
@@ -78,6 +76,9 @@ std::string waits_for_long(int rank, double seconds, std::span<const int> ranks,
                            std::string_view call);
 // A rank may make at most `ahead` calls before the first of them completes on its stream.
 std::string timed_out_ahead(int rank, double seconds, std::size_t ahead);
+// The same ahead of other ranks, which have not made these calls.
+std::string timed_out_ahead_of(int rank, double seconds, std::uint64_t ahead,
+                               std::span<const int> others);
 // A wait inside a kernel.
 struct KernelWait {
   int rank = -1, peer = -1, channel = 0;

@@ -2,10 +2,14 @@
 // How a small copy from pinned host memory becomes copies of rows, which no compute engine makes.
 //
 // The driver gives copies of less than 2 KiB from the host to the compute engine, which first
-// switches to this process if other processes use the device: 143 us on one H200. A copy of several
-// rows goes to a copy engine (probe handoff_copies: 8 us for 2 rows). Rows cost time: 1,024 rows
-// took 38 us there. Guarantees: one or two copies of at least 2 and at most kMaxRows rows write
-// every byte, and nothing else. The second one writes a byte again that the first one has written.
+// switches to this process if other processes use the device. A copy of several rows goes to a copy
+// engine: for 4 bytes 8 us on one H200, 144 without rows
+// (bench/results/h200/handoff_copies.json:
+// handoff_copies.between_2_from_the_host_of_rows_of_4_bytes;
+// handoff_copies.between_2_from_the_host_of_4_bytes). Rows cost time: 1,024 rows took 38 us there.
+//
+// Guarantees: one or two copies of at least 2 and at most kMaxRows rows write every byte, and
+// nothing else. The second one writes a byte again that the first one has written.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The direct copies: bytes of any type, with launch arguments or arguments in device memory, and
-// through staging; and the clearing of lines.
+// through staging; the clearing of lines; and the try of P2P.
 #include "kernels/cuda/clear_lines.h"
 #include "kernels/cuda/direct.h"
 #include "kernels/cuda/kernel_rows.h"
+#include "kernels/cuda/p2p_probe.h"
 #include "kernels/cuda/staged_copy.h"
 #include "kernels/cuda/stored_args.h"
 
@@ -21,6 +22,11 @@ const KernelEntry& row_of_stored_copy() {
 
 const KernelEntry& row_of_clear_lines() {
   static const KernelEntry row = entry_of<ClearLines>("clear lines");
+  return row;
+}
+
+const KernelEntry& row_of_p2p_probe() {
+  static const KernelEntry row = entry_of<P2pProbe>("P2P probe");
   return row;
 }
 

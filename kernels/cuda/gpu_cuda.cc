@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <mutex>
@@ -305,6 +306,7 @@ GpuError launch(const GpuLaunch& launch, GpuStream stream) {
 }
 
 std::string absence;
+bool hidden = false;  // by CUDA_VISIBLE_DEVICES
 
 GpuApi fill_table() {
   GpuApi api{};
@@ -347,8 +349,10 @@ const GpuApi* find_api() {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
     cudaGetLastError();
-    absence = std::string("no CUDA device can be used: ") +
-              cudaGetErrorString(error == cudaSuccess ? cudaErrorNoDevice : error);
+    const cudaError_t why = error == cudaSuccess ? cudaErrorNoDevice : error;
+    hidden = why == cudaErrorNoDevice && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
+    absence = hidden ? "CUDA_VISIBLE_DEVICES shows no CUDA device"
+                     : std::string("no CUDA device can be used: ") + cudaGetErrorString(why);
     return nullptr;
   }
   if (const char* missing = cuda::load_driver(); missing != nullptr) {
@@ -371,5 +375,7 @@ const char* gpu_absence() {
   gpu_api();
   return absence.c_str();
 }
+
+bool gpus_are_hidden() { return gpu_api() == nullptr && hidden; }
 
 }  // namespace rondo

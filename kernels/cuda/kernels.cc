@@ -24,6 +24,7 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kResolveKernel) return row_of_resolve();
   if (kernel == kStagedCopyKernel) return row_of_staged_copy();
   if (kernel == kClearLinesKernel) return row_of_clear_lines();
+  if (kernel == kP2pProbeKernel) return row_of_p2p_probe();
   if (kernel == kConnectedCopyKernel) return row_of_connected_copy();
   if (kernel == kMessagesKernel) return row_of_messages();
   if (kernel >= kFirstMulticastKernel) return row_of_multicast(kernel - kFirstMulticastKernel);

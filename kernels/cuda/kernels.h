@@ -58,7 +58,9 @@ inline constexpr int kMessagesKernel = kFirstMulticastKernel + kMulticastKernels
 inline constexpr int kStagedCopyKernel = kMessagesKernel + 1;
 // Clears memory for lines (clear_lines.h).
 inline constexpr int kClearLinesKernel = kStagedCopyKernel + 1;
-inline constexpr int kKernels = kClearLinesKernel + 1;
+// Tries P2P between two devices (p2p_probe.h).
+inline constexpr int kP2pProbeKernel = kClearLinesKernel + 1;
+inline constexpr int kKernels = kP2pProbeKernel + 1;
 
 constexpr bool depends_on_sign(RedOp op) {
   return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;

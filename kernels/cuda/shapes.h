@@ -5,8 +5,8 @@
 // set at run time, by NCCL_BUFFSIZE.)
 //
 // Predictions are for one CTA of 576 workers, computed from bytes in flight, 0.9 us per load under
-// load, 0.2 us from one job to the next, and 0.3 us to issue 64 KiB of stores. docs/start/gpus.md
-// compares them with one H200, before warps continued from job to job by themselves (job_ring.h).
+// load, 0.2 us from one job to the next, and 0.3 us to issue 64 KiB of stores. The page
+// docs/internals/gpu-choices.md compares them with one H200.
 //
 //   Simple, copy     8 vectors per thread, 72 KiB in flight: a slot of 64 KiB is one batch, 1.4 us
 //                    per job: 47 GB/s.
@@ -16,16 +16,20 @@
 //   LL               4 lines per thread: a job of 2048 lines (a slot) is one batch of 512 threads,
 //                    which waits for its loads once: 16 KiB in 0.9 us, 18 GB/s. Until a GPU has
 //                    measured that, the cost model keeps 9 GB/s, of half as many lines
-//                    (device_rates.h). One H200 moved 2.9 GB/s: 1024 lines by 128 threads, in two
-//                    batches.
+//                    (device_rates.h). One H200 moved 2.9 GB/s
+//                    (bench/results/h200/roof.txt: ring.LL-1 2MiB CTA): 1024 lines by 128 threads,
+//                    in two batches.
 //   LL128            a warp waits for 16 lines, 4 per lane, at once, so a slot of 256 lines is one
 //                    batch of 16 warps. Copies then load 4 lines per lane, sums 2 and 2: with 4,
 //                    80 bytes spill beside 96 registers (nvcc 13.0, sm_90). At 0.5 us per round
 //                    trip to lines that have arrived and 0.4 us for the rest, 30 KiB take 1.4 us
 //                    (21 GB/s) and 1.9 us (16 GB/s). Before, sums waited for their own operand,
 //                    flags and lines one after another, in jobs of 2 lines per lane: one H200
-//                    moved 5.5 GB/s of sums (17 KiB per job, 2.7 us each) and 8.0 of copies (30
-//                    KiB, 2.9 us), with a fence per credit and four slots.
+//                    moved 5.5 GB/s of sums and 8.0 of copies
+//                    (bench/results/h200/roof_366d00b2.txt: ring.LL128-1 64MiB CTA;
+//                    copies.LL128-1 64MiB CTA), so 17 and 30 KiB in 2.7 and 2.9 us per job
+//                    (bench/results/h200/roof_366d00b2.txt: computed; computed), with a fence
+//                    per credit and four slots.
 //   Slices           in a ring, a step also waits until the peer sees the stored data (a fence, a
 //                    flag, a poll: 2 us): 64 KiB in 3.4 us, 19 GB/s. If a chunk is two slots, that
 //                    wait overlaps the other slot's job: (1.4 + 2) / 2 us per slot, 39 GB/s

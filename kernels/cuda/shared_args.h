@@ -27,7 +27,6 @@ struct alignas(64) CallDescriptor {
   static constexpr std::uint32_t kSendStaged = 1;
   static constexpr std::uint32_t kReceiveStaged = 2;
   static constexpr std::uint32_t kLateScalar = 4;
-  static constexpr std::uint32_t kInWindows = 8;  // for all its buffers; read by hosts only
 };
 static_assert(sizeof(CallDescriptor) == 64);
 

@@ -3,8 +3,9 @@
 //
 // Guarantees: before a peer receives the signal, the workers' stores are visible and their loads
 // are complete. Cost: up to four stores per job, and, for Simple, one fence for all jobs that were
-// done when it began (0.6 us on an H200, 5 beside kernels that write much); workers run the next
-// jobs meanwhile.
+// done when it began; workers run the next jobs meanwhile. It took 0.6 us on an H200, 5 beside
+// kernels that write much (bench/results/h200/probe.json: fences.sys_flag_on_device us;
+// fences.sys_flag_on_device_beside_writes us).
 //
 // LL and LL128 need no fence. Their stores are reported by flags. Their only signal is the credit
 // of an incoming slot, by which the sender writes the slot again, and that cannot spoil a load.

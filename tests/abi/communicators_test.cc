@@ -50,6 +50,20 @@ TEST(Communicators, KnowTheirRanksAndRefuseWrongArguments) {
   });
 }
 
+TEST(Communicators, OnTheHostRefuseACallsCudaEvent) {
+  setenv("RONDO_DEVICE", "host", 1);
+  with_ranks(1, [](ncclComm_t comm, int) {
+    float x = 1;
+    ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+    config.launchCompletionEvent = reinterpret_cast<cudaEvent_t>(&x);
+    EXPECT_EQ(ncclAllReduceConfig(&x, &x, 1, ncclFloat, ncclSum, comm, nullptr, &config),
+              ncclInvalidUsage);
+    EXPECT_STREQ(ncclGetLastError(nullptr),
+                 "launchCompletionEvent is a CUDA event; this communicator runs on the host");
+  });
+  unsetenv("RONDO_DEVICE");
+}
+
 TEST(Communicators, ReduceBitsAndShorts) {
   with_ranks(2, [](ncclComm_t comm, int rank) {
     const std::uint32_t bits = rank == 0 ? 0xf0f0 : 0xff00;

@@ -2,9 +2,18 @@
 #include "api/config.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
 #include <vector>
+
+#include "base/log.h"
 
 namespace rondo::api {
 namespace {
@@ -175,6 +184,23 @@ TEST(Config, GraphMixingSupportOfTheEnvironmentIsAGraphUsageMode) {
   unsetenv("NCCL_GRAPH_MIXING_SUPPORT");
 }
 
+TEST(Config, LaunchOrderIsObeyedUnlessTheEnvironmentOverridesIt) {
+  const auto takes_turns = [](int asked) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.launchOrderImplicit = asked;
+    const auto parsed = parse_config(&config, nullptr);
+    return parsed.ok() && make_options(*parsed, nullptr).value().takes_turns;
+  };
+  EXPECT_FALSE(takes_turns(NCCL_CONFIG_UNDEF_INT));
+  EXPECT_FALSE(takes_turns(0));
+  EXPECT_TRUE(takes_turns(1));
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
+  EXPECT_FALSE(takes_turns(1));
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
+  EXPECT_TRUE(takes_turns(NCCL_CONFIG_UNDEF_INT));
+  unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+}
+
 TEST(Config, TheEnvironmentNamesTheNetwork) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.netName = "Socket";
@@ -214,6 +240,106 @@ TEST(CallConfig, IsCheckedLikeACommunicatorsOwn) {
   config = NCCL_COLLCONFIG_INITIALIZER;
   config.magic = 0;
   EXPECT_FALSE(parse_call_config(&config, comm.value()).ok());
+}
+
+// What a child process logs: its "once per process" state does not affect this process.
+std::string log_of(const std::function<void()>& body) {
+  char path[] = "/tmp/rondo-config-XXXXXX";
+  ::close(mkstemp(path));
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("NCCL_DEBUG", "WARN", 1);
+    setenv("NCCL_DEBUG_FILE", path, 1);
+    log::reset();
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  return text.str();
+}
+
+int count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+    ++found;
+  return found;
+}
+
+struct UnusedField {
+  const char* name;
+  int ncclConfig_t::*field;
+  int wanted;   // asks for what Rondo does not do
+  int as_done;  // asks for what it does anyway
+};
+// Every field without effect. Those with one are in config_test.cc and in tests of what they do.
+constexpr UnusedField kUnusedFields[] = {
+    {"cgaClusterSize", &ncclConfig_t::cgaClusterSize, 2, 0},
+    {"splitShare", &ncclConfig_t::splitShare, 1, 0},
+    {"trafficClass", &ncclConfig_t::trafficClass, 3, kNone},
+    {"collnetEnable", &ncclConfig_t::collnetEnable, 1, 0},
+    {"shrinkShare", &ncclConfig_t::shrinkShare, 1, 0},
+    {"nvlsCTAs", &ncclConfig_t::nvlsCTAs, 4, kNone},
+    {"nChannelsPerNetPeer", &ncclConfig_t::nChannelsPerNetPeer, 2, kNone},
+    {"nvlinkCentricSched", &ncclConfig_t::nvlinkCentricSched, 1, 0},
+    {"numRmaCtx", &ncclConfig_t::numRmaCtx, 2, 1},
+    {"maxP2pPeers", &ncclConfig_t::maxP2pPeers, 7, kNone},
+    {"graphStreamOrdering", &ncclConfig_t::graphStreamOrdering, 0, 1},
+    {"numRmaSig", &ncclConfig_t::numRmaSig, 9, 8},
+    {"rmaEagerInit", &ncclConfig_t::rmaEagerInit, 1, 0},
+    {"hostCftMode", &ncclConfig_t::hostCftMode, ncclHostCftEnable, ncclHostCftDisable},
+    {"nvlsHostMode", &ncclConfig_t::nvlsHostMode, ncclNvlsHostModeDisableTransport, kNone},
+};
+
+TEST(UnusedConfig, FieldsAreReportedOnceByNameAndValue) {
+  const std::string text = log_of([] {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    for (const UnusedField& one : kUnusedFields) config.*one.field = one.wanted;
+    for (int i = 0; i < 2; ++i)
+      if (!parse_config(&config, nullptr).ok()) _exit(1);
+  });
+  for (const UnusedField& one : kUnusedFields) {
+    const std::string line = std::string("NCCL WARN ") + one.name +
+                             " of ncclConfig_t = " + std::to_string(one.wanted) +
+                             " has no effect: ";
+    EXPECT_EQ(count(text, line), 1) << one.name << '\n' << text;
+  }
+}
+
+TEST(UnusedConfig, IsNotReportedWhereRondoDoesItAnywayOrAChildInheritsIt) {
+  EXPECT_EQ(log_of([] {
+              ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+              for (const UnusedField& one : kUnusedFields) config.*one.field = one.as_done;
+              if (!parse_config(&config, nullptr).ok() || !parse_config(nullptr, nullptr).ok())
+                _exit(1);
+              CommConfig parent = parse_config(nullptr, nullptr).value();
+              for (const UnusedField& one : kUnusedFields) parent.fields.*one.field = one.wanted;
+              if (!parse_config(nullptr, &parent).ok()) _exit(1);
+            }),
+            "");
+}
+
+TEST(UnusedConfig, OfACallIsReported) {
+  const std::string text = log_of([] {
+    const auto comm = parse_config(nullptr, nullptr);
+    ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+    ncclConfigExt_t extension{};
+    extension.key = {5, 6};
+    config.ext = &extension;
+    config.nvlsCTAs = 3;
+    config.cgaClusterSize = 2;
+    config.userProfilerTag = 77;
+    for (int i = 0; i < 2; ++i)
+      if (!parse_call_config(&config, comm.value()).ok()) _exit(1);
+  });
+  EXPECT_EQ(count(text, "nvlsCTAs of ncclCollConfig_t = 3 has no effect: "), 1) << text;
+  EXPECT_EQ(count(text, "cgaClusterSize of ncclCollConfig_t = 2 has no effect: "), 1) << text;
+  EXPECT_EQ(count(text, "userProfilerTag of ncclCollConfig_t = 77 has no effect: "), 1) << text;
+  EXPECT_EQ(count(text, "ext of ncclCollConfig_t (vendor 5, option 6) has no effect: "), 1) << text;
 }
 
 }  // namespace

@@ -99,8 +99,15 @@ int refuses_everything(ncclComm_t comm) {
   ncclDevResourceRequirements resources{};
   ncclLsaBarrierHandle barrier{};
   CHECK(refused(ncclLsaBarrierCreateRequirement(ncclTeam{}, 1, &barrier, &resources)));
-  CHECK(ncclTeamLsa(comm).nRanks == 0 && ncclTeamCft(comm).nRanks == 0);
-  CHECK(ncclLLA2ACalcSlots(1, 8) == 0);
+  return 0;
+}
+
+// A program may divide by these before it asks whether there is a device API.
+int answers_teams(ncclComm_t comm) {
+  CHECK(ncclTeamWorld(comm).nRanks == 1 && ncclTeamRail(comm).nRanks == 1);
+  CHECK(ncclTeamLsa(comm).nRanks == 1 && ncclTeamCft(comm).nRanks == 1);
+  CHECK(ncclTeamRankToWorld(comm, ncclTeamLsa(comm), 0) == 0);
+  CHECK(ncclLLA2ACalcSlots(3, 9) == 6);
   return 0;
 }
 
@@ -117,8 +124,8 @@ int main(int argc, char**) {
   CHECK(properties.nRanks == 1 && properties.rank == 0);
   CHECK(!properties.deviceApiSupport && !properties.multimemSupport);
   CHECK(properties.ginType == NCCL_GIN_TYPE_NONE);
-  CHECK(properties.nRanks != ncclTeamLsa(comm).nRanks);
-  if (refuses_everything(comm) != 0) return 1;
+  CHECK(properties.nLsaTeams == 1);
+  if (refuses_everything(comm) != 0 || answers_teams(comm) != 0) return 1;
   float values[2] = {1, 2};
   CHECK(ncclAllReduce(values, values, 2, ncclFloat, ncclSum, comm, nullptr) == ncclSuccess);
   CHECK(ncclCommDestroy(comm) == ncclSuccess);

@@ -33,7 +33,7 @@ first_result() {
   $venv/bin/pip install -q torch==2.13.0 numpy
   sed -n '/^cat > .tmp.rondo_ddp.py/,/^EOF/p' docs/start/pytorch.md | sed '1d;$d' >$venv/ddp.py
   began=$EPOCHREALTIME
-  $venv/bin/pip install -q build/wheels/rondo-*.whl
+  $venv/bin/pip install -q build/wheels/rondo_ccl-*.whl
   began="$began $EPOCHREALTIME"
   $venv/bin/torchrun --standalone --nproc-per-node 2 $venv/ddp.py | tee $venv/losses
   grep -q '^epoch 4: loss ' $venv/losses
@@ -47,8 +47,9 @@ wheel() {
   .ci/wheel.sh --release --sdist
   (cd build/wheels && sha256sum ./*.whl) >build/wheels.sha256
   build/wheel-venv/bin/pip install -q auditwheel
-  build/wheel-venv/bin/python -m auditwheel show build/wheels/rondo-*.whl | tee build/wheel.audit
-  grep -q 'manylinux_2_34' build/wheel.audit
+  build/wheel-venv/bin/python -m auditwheel show build/wheels/rondo_ccl-*.whl |
+    tee build/wheel.audit
+  grep -q 'manylinux_2_28' build/wheel.audit
   first_result
   ls build/first-result/lib/python*/site-packages/rondo/include/nccl_device.h >/dev/null
   for library in librondo.so.1 libnccl.so.2; do
@@ -56,34 +57,34 @@ wheel() {
       $library
   done
   CC=gcc-11 CXX=g++-11 build/wheel-venv/bin/pip wheel -q --no-deps -w build/wheel-of-sdist \
-    build/wheels/rondo-*.tar.gz
+    build/wheels/rondo_ccl-*.tar.gz
   rm -rf build/wheel-release
   .ci/wheel.sh --release
   (cd build/wheels && sha256sum -c --quiet ../wheels.sha256)
 }
 
-# rondo-cu13 and librondo-cuda1 with code for one architecture, each beside the packages for hosts.
+# rondo-ccl-cu13 and librondo-cuda1 with code for one architecture, beside the packages for hosts.
 cuda() {
   command -v nvcc >/dev/null || { echo "not run: there is no nvcc on this machine"; return; }
   export CMAKE_ARGS="-DCMAKE_CUDA_ARCHITECTURES=90-real ${CMAKE_ARGS:-}"
   .ci/wheel.sh --release --cuda
   cuda_wheel
   .ci/deb.sh --cuda --try
-  sha256sum build/wheels/rondo_cu13-*.whl build/debs/librondo-cuda1_*.deb >build/cuda.sha256
+  sha256sum build/wheels/rondo_ccl_cu13-*.whl build/debs/librondo-cuda1_*.deb >build/cuda.sha256
   rm -rf build/wheel-release-cuda build/deb-cuda
   .ci/wheel.sh --release --cuda
   .ci/deb.sh --cuda
   sha256sum -c --quiet build/cuda.sha256
 }
 
-# Both wheels in a new environment: `rondo preload` names the library of rondo-cu13 while it is
+# Both wheels in a new environment: `rondo preload` names the library of rondo-ccl-cu13 while it is
 # there. Removal leaves no file.
 cuda_wheel() {
   local venv=build/cuda-venv library package
   rm -rf $venv
   python3 -m venv $venv
   find $venv | sort >build/cuda-venv.before
-  $venv/bin/pip install -q --no-index build/wheels/rondo-*.whl build/wheels/rondo_cu13-*.whl
+  $venv/bin/pip install -q --no-index build/wheels/rondo_ccl-*.whl build/wheels/rondo_ccl_cu13-*.whl
   library=$($venv/bin/python -m rondo preload)
   library=${library#LD_PRELOAD=}
   [[ $library == */rondo_cu13/lib/libnccl.so.2 ]] || { echo "preload names $library"; exit 1; }
@@ -93,9 +94,9 @@ cuda_wheel() {
   build/cuda_library "$library"
   cc api/examples/hello_allreduce.c "-I$package/include" "-L$package/lib" -lnccl -o build/cuda_hello
   $venv/bin/rondo run --preload -n 2 -- build/cuda_hello
-  $venv/bin/pip uninstall -q -y rondo-cu13
+  $venv/bin/pip uninstall -q -y rondo-ccl-cu13
   [ "$($venv/bin/rondo preload)" = "LD_PRELOAD=$package/lib/libnccl.so.2" ]
-  $venv/bin/pip uninstall -q -y rondo
+  $venv/bin/pip uninstall -q -y rondo-ccl
   find $venv | sort | diff build/cuda-venv.before - || { echo "left after removal"; exit 1; }
 }
 

@@ -11,6 +11,7 @@
 
 #include "tests/support/engine_rank.h"
 #include "tests/support/in_child.h"
+#include "tests/support/processes.h"
 #include "tests/support/refused_call.h"
 
 namespace rondo::test {
@@ -37,7 +38,7 @@ int status_of_program(const std::function<int()>& body) {
   if (child == 0) {
     signal(SIGALRM, SIG_DFL);
     alarm(300);
-    std::exit(body());
+    exit_of_fork(body());
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

@@ -226,7 +226,7 @@ void run_processes(unsigned seed) {
     seat.mark(kSurvived);
     sleep_until_killed();
   });
-  const auto& seats = ranks.board().seats;
+  const BoardSeat* const seats = ranks.board().seats;
   const auto is_settled = [&](int rank) { return seats[rank].stage != 0; };
   const auto all_settled = [&] {
     for (int rank = 0; rank < size; ++rank)

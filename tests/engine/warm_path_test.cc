@@ -46,7 +46,7 @@ TEST_P(WarmPath, AllocatesNothingAndMakesNoSystemCall) {
     const auto is_enough = [&] {
       if (seat.rank == 0 && now_ns() > over) seat.board.flag.store(1);
       seat.board.meet();
-      const auto& seats = seat.board.seats;
+      const BoardSeat* const seats = seat.board.seats;
       const bool clean = seats[0].stage.load() != 0 && seats[1].stage.load() != 0;
       const bool enough = clean || seat.board.flag.load() == 1;
       seat.board.meet();

@@ -39,7 +39,7 @@ ncclResult_t reported_after_call(const FaultRank& self, double seconds) {
   wait_until(
       [&] {
         seen = self.settled(ncclSuccess);
-        const auto& seats = self.seat.board.seats;
+        const BoardSeat* const seats = self.seat.board.seats;
         return seen != ncclSuccess || std::any_of(seats, seats + kFaultRanks, [](const auto& seat) {
                  return seat.reported.load() != 0;
                });

@@ -7,17 +7,22 @@
 #      its own
 #   B  is it fast: kernels, ranks as threads and processes, rings and trees by protocol and CTAs,
 #      rondo tune, NVIDIA's NCCL beside ours and alone, ncu, and a table %roof of all
+# And for a GPU that is there for 15 minutes:
+#   NEXT  what no GPU has answered yet (check/open_questions.py), then set A; summary.txt begins
+#      with a line for each question: met, missed by how much, or not run and why. Where a command
+#      may take 10 minutes only: SECONDS_IN_ALL=560
 #
-#   bash tests/gpu/check.sh [A|B]            builds the preset cuda for this device, then checks
-#   bash tests/gpu/check.sh --packed [A|B]   uses bin/ and lib/ beside it (tests/gpu/pack.sh)
-#   bash tests/gpu/check.sh --built DIR [A|B]   uses the bin/ and lib/ of a build: build/simt
+#   bash tests/gpu/check.sh [A|B|NEXT]       builds the preset cuda for this device, then checks
+#   bash tests/gpu/check.sh --packed NEXT    uses bin/ and lib/ beside it (tests/gpu/pack.sh)
+#   bash tests/gpu/check.sh --built DIR [A|B|NEXT]   uses the bin/ and lib/ of a build: build/simt
 # Variables:
 #   LIST=1              names the stages with their limits, and does not run them
 #   ONLY=ways,*ring*    runs these: whole names, groups before a dot, or patterns
 #   OUT=gpu-results     where results go, at most 9 files: results.json, summary.txt, roof.txt,
 #                       probe.json, gpu.tune (of rondo tune), tests.txt, programs.txt,
 #                       bench.txt, build.txt
-#   SECONDS_IN_ALL=N    for all stages; what has no time left is named as not run (460 a set)
+#   SECONDS_IN_ALL=N    for all stages; what has no time left is named as not run (460 a set; NEXT:
+#                       380 and then 460 for A)
 #   JOBS=N              stages of set A at a time; those of B have the device to themselves
 #   PATIENCE=N          all limits that many times as long; SIZES=tiny: for an emulated device
 # Ends with 1 where a stage failed or hung, with 77 where there is no GPU, with 2 where something
@@ -29,8 +34,8 @@ while [ $# -gt 0 ]; do
   case $1 in
     --packed) built=$here ;;
     --built) built=${2:?--built wants the folder of a build} && shift ;;
-    A | B | AB) sets=$1 ;;
-    *) echo "'$1' is not known here: --packed, --built DIR, A or B" >&2 && exit 2 ;;
+    A | B | AB | NEXT) sets=$1 ;;
+    *) echo "'$1' is not known here: --packed, --built DIR, A, B or NEXT" >&2 && exit 2 ;;
   esac
   shift
 done

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two communicators on the same GPUs, used in opposite order: by threads if there is room for only
-// one kernel at a time (NCCL_LAUNCH_ORDER_IMPLICIT), and by processes.
+// one kernel at a time (launchOrderImplicit, NCCL_LAUNCH_ORDER_IMPLICIT), and by processes.
 #include <barrier>
 #include <thread>
 
@@ -15,10 +15,20 @@ constexpr int kRounds = 15;
 // A communicator over all devices, driven by one thread, in place.
 class Sums {
  public:
-  explicit Sums(const std::vector<int>& devices) : devices_(devices), comms_(devices.size()) {
-    EXPECT_EQ(ncclCommInitAll(comms_.data(), static_cast<int>(devices.size()), devices.data()),
-              ncclSuccess)
-        << ncclGetLastError(nullptr);
+  // in_order: its config asks for launches in order.
+  Sums(const std::vector<int>& devices, bool in_order) : devices_(devices), comms_(devices.size()) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (in_order) config.launchOrderImplicit = 1;
+    ncclUniqueId id{};
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    for (std::size_t r = 0; r < devices.size(); ++r) {
+      EXPECT_EQ(gpu_api()->set_device(devices[r]), kGpuSuccess);
+      EXPECT_EQ(ncclCommInitRankConfig(&comms_[r], static_cast<int>(devices.size()), id,
+                                       static_cast<int>(r), &config),
+                ncclSuccess);
+    }
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
     for (const int device : devices_) {
       EXPECT_EQ(gpu_api()->set_device(device), kGpuSuccess);
       EXPECT_EQ(gpu_api()->create_stream(&streams_.emplace_back(), 0), kGpuSuccess);
@@ -68,17 +78,23 @@ class Sums {
   std::vector<DeviceBuffer> buffers_;
 };
 
-TEST(LaunchOrder, LetsTwoThreadsUseTwoCommunicatorsWhereOneKernelFits) {
+// How a program asks for the order.
+class ImplicitOrder : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(By, ImplicitOrder, testing::Values("config", "variable"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ImplicitOrder, LetsTwoThreadsUseTwoCommunicatorsWhereOneKernelFits) {
   if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  const bool by_config = GetParam() == std::string("config");
   Job job{{{{0}},
            {},
-           {{"NCCL_LAUNCH_ORDER_IMPLICIT", "1"},
-            {"NCCL_ALGO", "ring"},
+           {{"NCCL_ALGO", "ring"},
             {"RONDO_TIMEOUT", "120"},
             {"RONDO_SIMT", "multiprocessors=1,queues=64"}}}};
+  if (!by_config) job.environment.emplace_back("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
   job.create = false;
-  run_job(job, [](NcclRank&) {
-    Sums one({0, 1}), other({1, 0});
+  run_job(job, [by_config](NcclRank&) {
+    Sums one({0, 1}, by_config), other({1, 0}, by_config);
     std::barrier both(2);
     const auto use = [&both](Sums& sums, int first) {
       for (int round = 0; round < kRounds; ++round) {

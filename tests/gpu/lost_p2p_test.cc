@@ -10,6 +10,21 @@ namespace {
 
 constexpr const char* kWarning = "does not arrive, though the driver offers P2P";
 
+void expect_calls_through_the_host(Job job) {
+  const RankLogs logs;
+  job.create = false;
+  run_job(job, [&logs](NcclRank& seat) {
+    logs.use(seat.rank);
+    seat.join();
+    if (seat.comm == nullptr) return;
+    run_every_collective(seat, {1, 3001}, {DataType::kUint8, DataType::kFloat32},
+                         [](int, int number) { return number % 2 == 0; });
+    pass_round_a_ring(seat, {1, 1001});
+    seat.leave();
+  });
+  EXPECT_GE(logs.count(0, kWarning) + logs.count(1, kWarning), 1);
+}
+
 const NamedLayout kLostLayouts[] = {
     {"processes", {{{0}, {1}, {2}}}},
     {"threads", {{{0, 1}, {2}}}},
@@ -25,20 +40,11 @@ class LostP2p : public testing::TestWithParam<NamedLayout> {
 INSTANTIATE_TEST_SUITE_P(Layouts, LostP2p, testing::ValuesIn(kLostLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(LostP2p, IsFoundAtInitAndCallsPassThroughTheHost) {
-  const RankLogs logs;
-  Job one = job();
-  one.create = false;
-  run_job(one, [&logs](NcclRank& seat) {
-    logs.use(seat.rank);
-    seat.join();
-    if (seat.comm == nullptr) return;
-    run_every_collective(seat, {1, 3001}, {DataType::kUint8, DataType::kFloat32},
-                         [](int, int number) { return number % 2 == 0; });
-    pass_round_a_ring(seat, {1, 1001});
-    seat.leave();
-  });
-  EXPECT_GE(logs.count(0, kWarning) + logs.count(1, kWarning), 1);
+TEST_P(LostP2p, IsFoundAtInitAndCallsPassThroughTheHost) { expect_calls_through_the_host(job()); }
+
+// What copy engines write arrives.
+TEST_P(LostP2p, IsFoundIfOnlyKernelsLoseTheirWrites) {
+  expect_calls_through_the_host(GetParam().layout.under({{"RONDO_SIMT", "p2p=copies"}}));
 }
 
 // The driver's own copies between these GPUs are lost, too.
@@ -53,23 +59,6 @@ TEST_P(LostP2p, IsNotUsedByPuts) {
           << ncclGetLastError(seat.comm);
     }
   });
-}
-
-// As where a launcher gives each process only its own GPU.
-TEST(UnseenGpus, AreNamedAndCallsPassThroughTheHost) {
-  const RankLogs logs;
-  Job one = Layout{{{0}, {1}, {2}}};
-  one.of_process = {{{"RONDO_SIMT_DEVICES", "1"}}, {{"RONDO_SIMT_DEVICES", "2"}}, {}};
-  one.create = false;
-  run_job(one, [&logs](NcclRank& seat) {
-    logs.use(seat.rank);
-    seat.join();
-    if (seat.comm == nullptr) return;
-    run_every_collective(seat, {3001}, {DataType::kFloat32}, [](int, int) { return false; });
-    seat.leave();
-  });
-  EXPECT_EQ(logs.count(0, "does not see the GPUs of ranks 1, 2"), 1);
-  EXPECT_EQ(logs.count(1, "does not see"), 0);
 }
 
 // Lines of 128 bytes stay whole between GPUs, but not in host memory.

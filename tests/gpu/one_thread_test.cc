@@ -3,6 +3,7 @@
 // kernel, which waits for kernels that the thread launches later, so no call may wait on the host
 // for another rank of the thread.
 #include "tests/gpu/device_case.h"
+#include "transport/cuda/device.h"
 
 namespace rondo::test {
 namespace {

@@ -5,6 +5,8 @@
 # statically, to avoid conflicts with PyTorch's libstdc++ or libcrypto; fails if a program needs
 # anything else.
 #   bash tests/gpu/pack.sh
+#   BEFORE=DIR bash tests/gpu/pack.sh   with DIR/bin/rondo, the preset cuda-90 of an earlier commit:
+#                                       set NEXT measures LL push beside it
 #   there: tar xf gpu-pack.tar.gz && bash gpu-pack/check.sh --packed A
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -30,6 +32,11 @@ if [ -e $small ]; then
   mkdir $pack/theirs
   cp -L $small $pack/theirs
   strip $pack/theirs/*
+fi
+if [ -n "${BEFORE:-}" ]; then
+  mkdir -p $pack/before/bin
+  cp "$BEFORE/bin/rondo" $pack/before/bin
+  strip $pack/before/bin/*
 fi
 mkdir $pack/topology $pack/gpu
 cp tests/topology/*.xml $pack/topology

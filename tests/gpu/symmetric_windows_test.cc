@@ -246,5 +246,43 @@ TEST(SymmetricWindows, AreForAllRanksOrForNone) {
                  "the buffers of rank 0 lie in symmetric windows");
 }
 
+// The same in replays, which no host compares. Outside of windows the call is a shared kernel,
+// which meets the one in windows, so that both would end with wrong sums; or a ring, so that both
+// hang (by LL: a ring of Simple would be faster than the call in windows, and run there, too).
+class ReplayedWindows : public testing::TestWithParam<std::pair<const char*, Environment>> {};
+INSTANTIATE_TEST_SUITE_P(Outside, ReplayedWindows,
+                         testing::Values(std::pair("shared", kSharedAlone),
+                                         std::pair("ring",
+                                                   Environment{{"NCCL_ALGO", "twoshot,ring"},
+                                                               {"NCCL_PROTO", "LL"}})),
+                         [](const auto& info) { return std::string(info.param.first); });
+
+TEST_P(ReplayedWindows, AreForAllRanksOrForNone) {
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  const bool shared = GetParam().second == kSharedAlone;
+  const std::size_t count =
+      shared ? 40'000 : 2'200'000;  // more than shared kernels have staging for
+  RankProcesses ranks(as_processes(2, Gpus::kOneEach, GetParam().second), [=](NcclRank& seat) {
+    ncclResult_t result = ncclSuccess;
+    {
+      InWindow window(seat, count, true, NCCL_WIN_COLL_SYMMETRIC);
+      DeviceBuffer elsewhere(count * sizeof(std::int32_t), 0);
+      std::byte* const memory = seat.rank == 0 ? window.send() : elsewhere.data();
+      void* graph = nullptr;
+      GPU_OK(gpu_api()->begin_capture(seat.stream, GpuCaptureMode::kThreadLocal));
+      NCCL_OK(ncclAllReduce(memory, memory, count, ncclInt32, ncclSum, seat.comm, seat.stream));
+      GPU_OK(gpu_api()->end_capture(seat.stream, &graph));
+      GPU_OK(gpu_api()->launch_graph(graph, seat.stream));
+      while (result == ncclSuccess) NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
+      GPU_OK(gpu_api()->synchronize_stream(seat.stream));  // the error ends the kernels
+      GPU_OK(gpu_api()->destroy_graph(graph));
+    }
+    report_and_abort(seat, result);
+  });
+  ASSERT_TRUE(ranks.wait_reports());
+  expect_reports(ranks, 2, StatusCode::kInvalidUsage,
+                 "the buffers of rank 0 lie in symmetric windows and those of rank 1 do not");
+}
+
 }  // namespace
 }  // namespace rondo::test

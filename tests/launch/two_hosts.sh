@@ -16,7 +16,7 @@ prepare() {
   .ci/install.sh --launchers && .ci/install.sh --torch || return
   [ -x $venv/bin/pip ] || python3 -m venv $venv
   $venv/bin/pip install -q torch==2.13.0 numpy && .ci/wheel.sh &&
-    $venv/bin/pip install -q --force-reinstall --no-deps build/wheels/rondo-*.whl
+    $venv/bin/pip install -q --force-reinstall --no-deps build/wheels/rondo_ccl-*.whl
 }
 if [ $# = 0 ]; then
   cd "$here/.." && prepare || exit 1

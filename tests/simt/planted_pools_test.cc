@@ -6,7 +6,7 @@
 namespace rondo::simt {
 namespace {
 
-constexpr int kSeeds = 100;
+constexpr int kPoolSeeds = 100;
 
 std::uint32_t* from_pool(GpuStream stream) {
   void* pointer = nullptr;
@@ -47,31 +47,31 @@ TEST(PlantedPoolFaults, AKernelOfADeviceThatWasNotLetInIsSeen) {
   }
 }
 
-enum class Mistake { kNone, kBeforeTheAllocation, kAfterTheFree };
+enum class PoolMistake { kNone, kBeforeTheAllocation, kAfterTheFree };
 
 // One stream allocates and frees; another one uses the memory in between.
-int seen(Mistake mistake) {
+int seen(PoolMistake mistake) {
   int times = 0;
-  for (int seed = 1; seed <= kSeeds; ++seed) {
+  for (int seed = 1; seed <= kPoolSeeds; ++seed) {
     TestDevice gpu({.devices = 1, .seed = static_cast<std::uint64_t>(seed)});
     const ExpectViolations expected;
     const GpuStream owner = gpu.stream(), user = gpu.stream();
     const GpuEvent given = gpu.event(), used = gpu.event();
     std::uint32_t* const data = from_pool(owner);
     EXPECT_CUDA(calls::record_event(given, owner, GpuEventUse::kPlain));
-    if (mistake != Mistake::kBeforeTheAllocation) {
+    if (mistake != PoolMistake::kBeforeTheAllocation) {
       EXPECT_CUDA(calls::stream_wait_event(user, given, GpuEventUse::kPlain));
     }
     EXPECT_CUDA(TestDevice::launch("use", {}, user,
                                    [=] { device::store(data + device::thread_index(), 7u); }));
     EXPECT_CUDA(calls::record_event(used, user, GpuEventUse::kPlain));
-    if (mistake != Mistake::kAfterTheFree) {
+    if (mistake != PoolMistake::kAfterTheFree) {
       EXPECT_CUDA(calls::stream_wait_event(owner, used, GpuEventUse::kPlain));
     }
     EXPECT_CUDA(calls::pool_free(data, owner));
     (void)calls::synchronize_device();
-    const bool caught = expected.saw(mistake == Mistake::kAfterTheFree ? Violation::kUseAfterFree
-                                                                       : Violation::kBadAccess);
+    const bool caught = expected.saw(
+        mistake == PoolMistake::kAfterTheFree ? Violation::kUseAfterFree : Violation::kBadAccess);
     EXPECT_EQ(caught, !expected.texts().empty());
     times += caught ? 1 : 0;
   }
@@ -79,9 +79,9 @@ int seen(Mistake mistake) {
 }
 
 TEST(PlantedPoolFaults, UseThatStreamsDoNotOrderIsSeen) {
-  EXPECT_EQ(seen(Mistake::kNone), 0);
-  EXPECT_GT(seen(Mistake::kBeforeTheAllocation), kSeeds / 10);
-  EXPECT_GT(seen(Mistake::kAfterTheFree), kSeeds / 10);
+  EXPECT_EQ(seen(PoolMistake::kNone), 0);
+  EXPECT_GT(seen(PoolMistake::kBeforeTheAllocation), kPoolSeeds / 10);
+  EXPECT_GT(seen(PoolMistake::kAfterTheFree), kPoolSeeds / 10);
 }
 
 TEST(PlantedPoolFaults, WhatIsFreedCountsNoMore) {

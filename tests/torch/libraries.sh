@@ -13,7 +13,7 @@ install_wheel() {
 
 # VENV: the wheel that is in build/wheels.
 install_built_wheel() {
-  "$1/bin/pip" install -q --force-reinstall --no-deps build/wheels/rondo-*.whl
+  "$1/bin/pip" install -q --force-reinstall --no-deps build/wheels/rondo_ccl-*.whl
 }
 
 # VENV VERSION: a release of torch for the CPU, with empty libraries in place of CUDA's. The

@@ -25,8 +25,7 @@ from ranks import (
     with_enough_time,
 )
 from rondo.torch import process_group
-from rondo.torch.errors import check
-from rondo.torch.library import lib
+from rondo.torch.library import check, lib
 from rondo.torch.meeting import Meeting
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"

@@ -21,7 +21,7 @@ GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0"
 @pytest.fixture
 def package():
     try:
-        return importlib.metadata.distribution("rondo")
+        return importlib.metadata.distribution("rondo-ccl")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("the package is not installed")
 
@@ -29,6 +29,15 @@ def package():
 def tag_of(package):
     (tag,) = re.findall(r"^Tag: (.+)$", package.read_text("WHEEL"), re.MULTILINE)
     return tag
+
+
+def test_its_python_files_are_those_of_the_package(package):
+    packed = {str(file): file.read_binary() for file in package.files if file.suffix == ".py"}
+    sources = {
+        str(path.relative_to(SOURCE)): path.read_bytes() for path in SOURCE.glob("rondo/**/*.py")
+    }
+    assert sorted(packed) == sorted(sources)
+    assert [name for name, text in packed.items() if text != sources[name]] == []
 
 
 def readelf(option, package):

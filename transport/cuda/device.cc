@@ -3,8 +3,11 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "base/env.h"
+#include "base/log.h"
+#include "base/printable.h"
 #include "topology/graph/graph.h"
 
 namespace rondo::gpu {
@@ -92,6 +95,26 @@ bool blocking_launches() {
   return blocking;
 }
 
+namespace {
+
+// Once a process. CUDA shows no device for a list that it cannot use; who hides all means it.
+void warn_of_bad_list() {
+  const char* const list = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!gpus_are_hidden() || list == nullptr) return;
+  for (const std::string_view meant : {"", "-1", "none", "NoDevFiles", "void"})
+    if (list == meant) return;
+  [[maybe_unused]] static const bool warned = [list] {
+    RONDO_WARN(
+        "CUDA_VISIBLE_DEVICES is '{}', which shows this process no GPU: its ranks use host memory. "
+        "List existing GPUs, each once, by number or UUID (nvidia-smi -L); or set "
+        "RONDO_DEVICE=host on all ranks",
+        printable(list));
+    return true;
+  }();
+}
+
+}  // namespace
+
 Result<int> device_for_new_rank() {
   const std::string wanted = env::get_string("RONDO_DEVICE");
   if (wanted == "host") return kHostRank;
@@ -99,7 +122,10 @@ Result<int> device_for_new_rank() {
     return fail(StatusCode::kInvalidUsage, "RONDO_DEVICE is '{}': use host, or leave it unset",
                 wanted);
   const GpuApi* api = gpu_api();
-  if (api == nullptr) return kHostRank;
+  if (api == nullptr) {
+    warn_of_bad_list();
+    return kHostRank;
+  }
   int device = kHostRank;
   RONDO_CHECK_OK(check(api->get_device(&device), "cudaGetDevice"));
   return device;

@@ -30,20 +30,25 @@ Result<PathClass> parse_peer_level(const std::string& text, const char* variable
               "{} is '{}': use LOC, NVL, PIX, PXB, PHB, SYS or a number from 0", variable, text);
 }
 
-Result<bool> may_reach(int device, int peer, const topology::Graph* graph) {
-  if (device == peer) return true;
+Result<bool> may_try(int device, const std::string& peer, const topology::Graph* graph) {
   if (env::get_bool("NCCL_P2P_DISABLE")) return false;
-  int can = 0;
-  RONDO_CHECK_OK(check(gpu_api()->can_access_peer(&can, device, peer), "cudaDeviceCanAccessPeer"));
   RONDO_TRY(const PathClass farthest, parse_peer_level(env::get_string("NCCL_P2P_LEVEL")));
-  if (can == 0 || farthest == PathClass::kSys) return can != 0;
-  const PathClass path = graph == nullptr
-                             ? PathClass::kSys
-                             : topology::class_between(*graph, bus_id_of(device), bus_id_of(peer));
+  if (farthest == PathClass::kSys) return true;
+  const std::string own = bus_id_of(device);
+  const PathClass path =
+      graph == nullptr ? PathClass::kSys : topology::class_between(*graph, own, peer);
   if (path > farthest)
-    RONDO_INFO(kInit, "GPUs {} and {} are {} apart: NCCL_P2P_LEVEL={} keeps them from P2P", device,
+    RONDO_INFO(kInit, "GPUs {} and {} are {} apart: NCCL_P2P_LEVEL={} keeps them from P2P", own,
                peer, topology::name(path), topology::name(farthest));
   return path <= farthest;
+}
+
+Result<bool> may_reach(int device, int peer, const topology::Graph* graph) {
+  if (device == peer) return true;
+  int can = 0;
+  RONDO_CHECK_OK(check(gpu_api()->can_access_peer(&can, device, peer), "cudaDeviceCanAccessPeer"));
+  if (can == 0) return false;
+  return may_try(device, bus_id_of(peer), graph);
 }
 
 Status enable_peers(int device, std::span<const int> peers, const topology::Graph* graph) {

@@ -15,6 +15,9 @@ namespace rondo::gpu {
 // Both are devices of this process; true if they are the same. `graph`: this host's. Devices that
 // are not in it, or all if it is null, have the maximum distance.
 Result<bool> may_reach(int device, int peer, const topology::Graph* graph);
+// The same for a GPU that this process does not see (CUDA_VISIBLE_DEVICES), by its PCI bus id. CUDA
+// cannot be asked about it, but maps memory that its process shares: true if that is worth a try.
+Result<bool> may_try(int device, const std::string& peer, const topology::Graph* graph);
 // Enables access of the current device, which is `device`, to the memory of those of `peers` that
 // it may reach.
 Status enable_peers(int device, std::span<const int> peers, const topology::Graph* graph);

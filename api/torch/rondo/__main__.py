@@ -13,7 +13,7 @@ def start(name: str) -> None:
     try:
         os.execv(program, [name, *sys.argv[1:]])
     except OSError as error:
-        sys.exit(f"rondo: cannot start {program}: {error}; install the wheel (pip install rondo)")
+        sys.exit(f"rondo: cannot start {program}: {error}; install the wheel rondo-ccl")
 
 
 def perf() -> None:

@@ -14,8 +14,7 @@ import sys
 def create(options, backend_options=None):
     """Creates a group from torch's DistributedBackendOptions. Only its members create it, even if
     it could be split from another group."""
-    from rondo.torch.beside import create_beside
-    from rondo.torch.creation import other_devices
+    from rondo.torch.beside import create_beside, other_devices
     from rondo.torch.groups import shrink_here_too
     from rondo.torch.process_group import RondoProcessGroup
 

@@ -14,7 +14,7 @@
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kLayout = 0x726f6e646f000008;  // changes with any struct of the segment
+constexpr std::uint64_t kLayout = 0x726f6e646f000009;  // changes with any struct of the segment
 
 struct Header {
   std::uint64_t layout, staging_bytes, ranks, processes;

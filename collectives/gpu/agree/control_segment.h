@@ -4,7 +4,7 @@
 //
 // Every process maps it and registers the mapping with CUDA, so its streams and kernels can access
 // it. Each word has a single writer. Flags reset themselves, so plain calls and graph replays can
-// be mixed. Cost: pinned memory, 1 MiB per rank up to 4 ranks, 4 to 5 MiB in total for more ranks;
+// be mixed. Cost: pinned memory, 1 MiB per rank up to 4 ranks, 4 to 7 MiB in total for more ranks;
 // most of it is for descriptors of captured calls.
 #pragma once
 
@@ -22,10 +22,16 @@
 
 namespace rondo::gpu {
 
-// Number of calls that a rank may be ahead of its own stream, for calls that other ranks take part
-// in. A driver's queue holds about 1,000 commands (measured on one H200, driver 13.0). If it is
-// full, the next launch blocks inside the driver, where no deadline of Rondo applies. A small call
-// takes up to 8 commands, so this limit leaves half of the queue to the program.
+// A driver's queue holds about 1,000 commands (measured on one H200, driver 13.0). If it is full,
+// the next launch blocks inside the driver, where no deadline of Rondo applies. So a process waits
+// itself (call_announcements.h) once it is this many commands ahead of another one. Calls by
+// kernels may fill the queue: the kernel at its head ends by an abort or a deadline. Streams that
+// wait for words leave half of it to the program.
+inline constexpr std::uint32_t kCommandsAhead = 960, kCommandsOfWaitsAhead = 512;
+// Commands of a call by a kernel: the launch, and the record of an event behind it.
+inline constexpr std::uint32_t kCommandsOfKernel = 2;
+// Number of calls that a process may be ahead whatever they take: a thread with several ranks posts
+// as many of one rank before those of the next. Also of calls that the host does for a stream.
 inline constexpr std::uint32_t kCallsAhead = 64;
 
 // Flags that count the steps of one call and are 0 between calls. Streams wait for "at least".
@@ -33,7 +39,8 @@ inline constexpr std::uint32_t kReleased = 0x7fffffff;  // ends all waits: abort
 // Flags of message slots. Streams wait for bits.
 inline constexpr std::uint32_t kEmpty = 1, kFull = 2, kReleasedSlot = 7;
 
-inline constexpr std::uint32_t kPlainDescriptors = kCallsAhead;
+inline constexpr std::uint32_t kPlainDescriptors = 512;  // calls that a process may be ahead
+static_assert(kPlainDescriptors >= kCommandsAhead / kCommandsOfKernel);
 inline constexpr int kMessageSlots = 2;
 inline constexpr int kMessageDepth = 32;  // messages whose sizes are compared, per pair
 

@@ -49,10 +49,9 @@ class TeamEdges {
   // The communicator has ended: ends all waits. Any thread.
   virtual void end() {}
 
-  // A collective of this team's kernels, before its launch; captured: it runs in replays.
-  // in_windows: its buffers are in symmetric windows, which must hold for all ranks or for none.
-  virtual Status announce(const CallRecord& record, bool in_windows, bool captured,
-                          Mismatch* mismatch) = 0;
+  // A collective of this team's kernels, before its launch; captured: it runs in replays, where
+  // what kernels report is compared.
+  virtual Status announce(const CallRecord& record, bool captured, Mismatch* mismatch) = 0;
   // Such a launch, of this number of calls, follows at once.
   virtual void launching(std::size_t /*calls*/, bool /*captured*/) {}
   // A collective that the leader's process or the hosts run. Enqueues this team's part; buffers: by

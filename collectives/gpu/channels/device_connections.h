@@ -157,14 +157,15 @@ class DeviceConnections {
 // does not arrive (p2p_check.h), its ranks use host memory with these neighbours, and the log says
 // so. Guarantees: every process fails or none does; every wait ends with the deadline. The caller
 // must let all processes return before any kernel runs. Cost: six messages per process and attempt,
-// and two small copies a neighbour.
+// and the check's (p2p_check.h).
 struct SharedConnectionsRequest {
   ProcessPeers peers;
   int device = 0;  // of this process's ranks
   ConnectionShape shape;
   P2pReach* near = nullptr;  // in: as agreed; out: without ranks that could not map each other
   ChannelOrders orders = {};
-  HostsOfRanks hosts = {};  // ranks of other hosts have process -1
+  HostsOfRanks hosts = {};       // ranks of other hosts have process -1
+  std::vector<int> hidden = {};  // GpuPlan::hidden: a warning names those that cannot be mapped
 };
 Result<std::unique_ptr<DeviceConnections>> share_connections(
     const SharedConnectionsRequest& request);

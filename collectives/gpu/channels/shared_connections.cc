@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/channels/device_connections.h"
 
+#include <algorithm>
 #include <cassert>
 #include <optional>
+#include <string>
 
 #include "base/log.h"
 #include "base/seconds.h"
+#include "collectives/faults/fault_texts.h"
 #include "collectives/gpu/channels/p2p_check.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/packed_memory.h"
@@ -169,6 +172,7 @@ class Sharing {
         if (is_here(static_cast<std::size_t>(own)) && layout_.uses(own, r)) users.push_back(own);
       if (!users.empty()) open_rank(r, users);
     }
+    warn_of_hidden();
     return ok_status();
   }
 
@@ -182,6 +186,22 @@ class Sharing {
                users[0], rank, memory.error().text);
     for (const int user : users) segment().refused(user, rank) = 1;
     refused_ = true;
+    const std::vector<int>& hidden = request_.hidden;
+    if (std::find(hidden.begin(), hidden.end(), rank) == hidden.end()) return;
+    unmapped_.push_back(rank);
+    why_unmapped_ = memory.error().text;
+  }
+
+  // Where the driver can be asked, it has said that there is no P2P, and no warning is due.
+  void warn_of_hidden() const {
+    if (unmapped_.empty()) return;
+    RONDO_WARN(
+        "rank {}'s process does not see the GPUs of {} of its host and cannot map their memory "
+        "({}): data between them pass through host memory, which is slower than P2P. If these GPUs "
+        "have P2P (nvidia-smi topo -p2p w), let every process see all of them "
+        "(CUDA_VISIBLE_DEVICES; Slurm: --gpu-bind=none), and choose by cudaSetDevice "
+        "(torch.cuda.set_device)",
+        peers_.first_rank(), fault_texts::list_of(unmapped_), why_unmapped_);
   }
 
   // For P2pCheck: the ranks of this host, by their place among them.
@@ -249,6 +269,8 @@ class Sharing {
   ConnectionMemory memory_;
   std::vector<MemoryHandle> handles_;  // by rank; last: the memory file for all
   bool refused_ = false;
+  std::vector<int> unmapped_;  // hidden ranks
+  std::string why_unmapped_;   // of the last one
 };
 
 }  // namespace

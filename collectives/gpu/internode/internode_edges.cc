@@ -195,8 +195,7 @@ void InternodeEdges::end() {
   host_->end();
 }
 
-Status InternodeEdges::announce(const CallRecord& record, bool /*in_windows*/, bool captured,
-                                Mismatch* /*mismatch*/) {
+Status InternodeEdges::announce(const CallRecord& record, bool captured, Mismatch* /*mismatch*/) {
   assert(host_->status() != nullptr && "there are several hosts");
   return captured ? ok_status() : host_->status()->announce(record);
 }
@@ -214,7 +213,7 @@ void InternodeEdges::launching(std::size_t calls, bool captured) {
 
 Status InternodeEdges::run_elsewhere(const CallRecord& record, std::span<const Buffers> buffers,
                                      GpuStream stream, bool captured, Mismatch* mismatch) {
-  RONDO_CHECK_OK(announce(record, false, captured, mismatch));
+  RONDO_CHECK_OK(announce(record, captured, mismatch));
   return host_->run_elsewhere(record, buffers, stream, captured, mismatch);
 }
 

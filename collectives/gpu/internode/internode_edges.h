@@ -53,8 +53,7 @@ class InternodeEdges final : public TeamEdges, public ProxyTask {
   StreamOrder& order() override { return host_->order(); }
   void add_memory(int rank, GpuMemoryUse* use) override;
   void end() override;
-  Status announce(const CallRecord& record, bool in_windows, bool captured,
-                  Mismatch* mismatch) override;
+  Status announce(const CallRecord& record, bool captured, Mismatch* mismatch) override;
   void launching(std::size_t calls, bool captured) override;
   Status run_elsewhere(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
                        bool captured, Mismatch* mismatch) override;

@@ -21,7 +21,7 @@ cuda::MulticastArgs::Call multicast_call(const DeviceLaunch& launch, const Plann
   made.channels = std::min(call.plan.channels, maximum);
   made.input = own.send;
   made.output = own.receive;
-  if (!call.in_multicast_windows) return made;
+  if (!call.record.in_windows()) return made;
   const int ranks = launch.ranks();
   const auto of = [&](const std::vector<std::byte*>& windows, const void* buffer, int rank) {
     return in_window(windows, buffer, launch.rank(), rank);

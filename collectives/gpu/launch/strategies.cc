@@ -46,8 +46,8 @@ Fusion fuses_ll_push(Calls calls, const PlannedCall& next, int) {
 }
 Fusion fuses_multicast(Calls calls, const PlannedCall& next, int) {
   if (!takes_one_more(calls, next, cuda::kMaxMulticastCalls)) return Fusion::kNone;
-  return next.in_multicast_windows || calls.front().in_multicast_windows ? Fusion::kApartFromAll
-                                                                         : Fusion::kApart;
+  const bool in_windows = next.record.in_windows() || calls.front().record.in_windows();
+  return in_windows ? Fusion::kApartFromAll : Fusion::kApart;
 }
 Fusion fuses_staged(Calls, const PlannedCall&, int) { return Fusion::kApart; }
 Fusion fuses_in_windows(Calls, const PlannedCall&, int) { return Fusion::kApartFromAll; }

@@ -28,8 +28,7 @@ namespace rondo::gpu {
 struct PlannedCall {
   DevicePlan plan;
   CallRecord record;
-  std::vector<Buffers> buffers;       // by place on the device
-  bool in_multicast_windows = false;  // all ranks' buffers are in them
+  std::vector<Buffers> buffers;  // by place on the device
 
   // A collective that only copies moves bytes: an element is then that number of units.
   bool copies() const { return !reduces(record.collective); }

@@ -4,9 +4,12 @@
 //
 // Other processes request it from the leader (memory_exchange.h). Small calls use the host's: only
 // a copy engine takes part in a copy to it. A copy within the device needs the compute engine,
-// which the device first switches to this process: 143 us on one H200, for each process and copy
-// (probe handoff_copies: 10 us through the host). Guarantees: every request ends with its deadline.
-// Cost: a round trip between processes, once for each place; kHostBytes of pinned memory a rank.
+// which the device first switches to this process, for each process and copy: 142 us on one H200,
+// 9 through the host (bench/results/h200/handoff_copies.json:
+// handoff_copies.between_2_within_the_device; handoff_copies.between_2_to_the_host).
+//
+// Guarantees: every request ends with its deadline. Cost: a round trip between processes, once for
+// each place; kHostBytes of pinned memory a rank.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +28,9 @@ class LeaderMemory {
   using Place = cuda::StagingPlace;
   static constexpr std::uint64_t kScalarBytes = 256;
   // Of a rank, on the host. A call uses a quarter for its input and one for its output. On one H200
-  // a sum of 256 KiB took 62 us by it and 310 without it (2 processes; 8: 220 and 1,320).
+  // a sum of 128 KiB took 52 us by it and 315 without it, of 8 ranks 174 and 1,271
+  // (bench/results/h200/roof_0c3f96bb.txt: processes.2 128KiB; roof_b_366d00b2.txt: processes.2
+  // 128KiB; roof_0c3f96bb.txt: processes.8 128KiB; roof_b_366d00b2.txt: processes.8 128KiB).
   static constexpr std::uint64_t kHostBytes = 1 << 20;
 
   // device: of this process; the leader's has the staging.

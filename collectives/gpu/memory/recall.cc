@@ -8,13 +8,15 @@
 #include "base/atomics.h"
 #include "base/log.h"
 #include "base/poll_until.h"
+#include "base/printable.h"
 #include "base/process.h"
 
 namespace rondo::gpu {
 namespace {
 
-// The segment's word: number of the newest proposal, and what became of it.
-enum Phase : std::uint64_t { kOpen, kProposed, kDecided };  // kOpen: withdrawn, or none so far
+// The segment's word: number of the newest proposal, and what became of it. kOpen: withdrawn, or
+// none so far. kLate: withdrawn, because a process did not answer in time.
+enum Phase : std::uint64_t { kOpen, kProposed, kDecided, kLate };
 constexpr std::uint64_t kPhases = 4;
 constexpr std::uint64_t word_of(std::uint64_t attempt, Phase phase) {
   return attempt * kPhases + phase;
@@ -92,19 +94,56 @@ void Recall::end() {
   settle(true);
 }
 
-// True if memory was freed.
+// True if memory was freed. All idle communicators are asked at once, so the caller waits kPatience
+// in all, however many they are.
 bool Recall::make_room(bool urgent) {
   has_grown_ = true;
-  bool freed = false;
+  struct Asked {
+    std::shared_ptr<Recall> lender;
+    Proposal proposal;
+    std::uint64_t bytes_before;
+    Answer answer = Answer::kNone;
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<Asked> asked;
   for (const auto& other : lenders().of(device_)) {
     const bool lends = urgent || (other->has_grown_ && !other->keeps_);
-    if (other.get() != this && lends) freed |= other->propose();
+    if (other.get() == this || !lends) continue;
+    const std::uint64_t bytes = other->bytes_held();
+    if (const auto proposal = other->propose()) asked.push_back({other, *proposal, bytes});
   }
-  return freed;
+  if (asked.empty()) return false;
+  const auto all_answered = [&] {
+    bool all = true;
+    for (Asked& one : asked) {
+      if (one.answer == Answer::kNone) one.answer = one.lender->answer_to(one.proposal);
+      all = all && one.answer != Answer::kNone;
+    }
+    return all;
+  };
+  poll_until(all_answered, begin + kPatience);
+  std::size_t gave = 0;
+  std::uint64_t bytes = 0;
+  for (Asked& one : asked) {
+    if (one.answer == Answer::kNone) one.lender->give_up(one.proposal);
+    if (one.answer != Answer::kGave) continue;
+    ++gave;
+    bytes += one.bytes_before - std::min(one.bytes_before, one.lender->bytes_held());
+  }
+  const auto waited = std::chrono::steady_clock::now() - begin;
+  RONDO_INFO(kInit, "GPU {}: {} asked for memory at once: {} gave {} bytes in {} ms", device_,
+             counted(asked.size(), "idle communicator"), gave, bytes,
+             std::chrono::duration_cast<std::chrono::milliseconds>(waited).count());
+  return gave > 0;
 }
 
-// True if all have dropped their memory.
-bool Recall::propose() {
+std::uint64_t Recall::bytes_held() {
+  std::lock_guard lock(idle_mutex_);
+  return idle_ ? suspension_.own_bytes() : 0;
+}
+
+// Nullopt: this communicator does not lend now. Does not wait.
+std::optional<Recall::Proposal> Recall::propose() {
   const auto is_idle = [this](const std::function<bool()>& then) {
     std::lock_guard lock(idle_mutex_);
     return idle_ && idle_(then);
@@ -112,50 +151,47 @@ bool Recall::propose() {
   std::uint64_t& word = segment_->recall();
   const std::uint64_t seen = HostAtomics::load_seq_cst(word);
   // In this order: the newest decision must not be replaced before this process has seen it.
-  if (made_in_ != fork_generation() || !is_whole_) return false;
+  if (made_in_ != fork_generation() || !is_whole_) return std::nullopt;
   const std::uint64_t before = HostAtomics::load_acquire(segment_->process(process_).suspended);
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  const auto dropped = [&] { return all_have_dropped(before); };
   std::uint64_t attempt = seen / kPhases;
-  if (seen % kPhases != kProposed) {
-    if (!is_idle([this] { return all_have_made_the_same_calls(); })) return false;
-    attempt = seen / kPhases + 1;
-    if (change(word, seen, word_of(attempt, kProposed))) {
-      const bool decided = decide(attempt);
-      if (!decided) {
-        (void)change(word, word_of(attempt, kProposed), word_of(attempt, kOpen));
-        return false;
-      }
-      RONDO_INFO(kInit, "an idle communicator gives up its memory on GPU {}", device_);
-      return poll_until(dropped, until);
-    }
-  }
-  // Another process has proposed it.
-  const auto withdrawn = [&] {
-    const std::uint64_t now = HostAtomics::load_acquire(word);
-    return now / kPhases != attempt || now % kPhases == kOpen;
-  };
-  return poll_until([&] { return dropped() || withdrawn(); }, until) && dropped();
+  // Another process may have proposed it.
+  if (seen % kPhases == kProposed) return Proposal{attempt, before, false, false};
+  if (!is_idle([this] { return all_have_made_the_same_calls(); })) return std::nullopt;
+  const bool own = change(word, seen, word_of(++attempt, kProposed));
+  if (own) answer(attempt);
+  return Proposal{attempt, before, own, false};
 }
 
-// The proposer: waits until all have agreed.
-bool Recall::decide(std::uint64_t attempt) {
+Recall::Answer Recall::answer_to(Proposal& proposal) {
   std::uint64_t& word = segment_->recall();
-  const auto withdrawn = [&] {
-    return HostAtomics::load_acquire(word) != word_of(attempt, kProposed);
-  };
-  const auto all_agree = [&] {
+  const std::uint64_t proposed = word_of(proposal.attempt, kProposed);
+  const std::uint64_t now = HostAtomics::load_acquire(word);
+  if (proposal.own && !proposal.decided) {
+    if (now != proposed) return Answer::kKept;  // withdrawn
     for (int p = 0; p < segment_->processes(); ++p)
-      if (HostAtomics::load_acquire(segment_->process(p).lends) != attempt) return false;
-    return true;
-  };
-  answer(attempt);
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  if (!poll_until([&] { return all_agree() || withdrawn(); }, until)) keeps_ = true;
-  if (!all_agree()) return false;
-  // Those who have agreed make no call without withdrawing the proposal.
-  return all_have_made_the_same_calls() &&
-         change(word, word_of(attempt, kProposed), word_of(attempt, kDecided));
+      if (HostAtomics::load_acquire(segment_->process(p).lends) != proposal.attempt)
+        return Answer::kNone;
+    // Those who have agreed make no call without withdrawing the proposal.
+    proposal.decided = all_have_made_the_same_calls() &&
+                       change(word, proposed, word_of(proposal.attempt, kDecided));
+    if (!proposal.decided) {
+      (void)change(word, proposed, word_of(proposal.attempt, kOpen));
+      return Answer::kKept;
+    }
+  }
+  if (all_have_dropped(proposal.before)) return Answer::kGave;
+  if (now == word_of(proposal.attempt, kLate)) keeps_ = true;
+  const bool withdrawn = now / kPhases != proposal.attempt ||
+                         (now % kPhases != kProposed && now % kPhases != kDecided);
+  return !proposal.own && withdrawn ? Answer::kKept : Answer::kNone;
+}
+
+// A process has not agreed in time: it is not asked again.
+void Recall::give_up(const Proposal& proposal) {
+  if (!proposal.own || proposal.decided) return;
+  keeps_ = true;
+  (void)change(segment_->recall(), word_of(proposal.attempt, kProposed),
+               word_of(proposal.attempt, kLate));
 }
 
 // Data of a message or of a rooted call may be under way although the sender's calls are over.

@@ -11,9 +11,9 @@
 //
 // A communicator that needs memory for the first time proposes this for all others of its GPU that
 // have never lent theirs: programs that use their communicators in turn pay for it once. If an
-// allocation fails, it also asks those that have. Guarantees: a proposer waits at most kPatience
-// for a communicator, and once for a process that does not answer; nothing is freed that a kernel,
-// a graph or data under way uses. Cost: a flag that each call reads. A recall takes two
+// allocation fails, it also asks those that have. Guarantees: it asks all of them at once and waits
+// at most kPatience in all, and once for a process that does not answer; nothing is freed that a
+// kernel, a graph or data under way uses. Cost: a flag that each call reads. A recall takes two
 // ticks of the watches (20 ms each); the next call, what ncclCommResume takes.
 #pragma once
 
@@ -23,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "base/result.h"
 #include "collectives/gpu/agree/control_segment.h"
@@ -58,9 +59,18 @@ class Recall : public std::enable_shared_from_this<Recall> {
   void withdraw();
 
  private:
+  // A proposal that this communicator lends its memory. own: this process has made it.
+  struct Proposal {
+    std::uint64_t attempt, before;  // before: how often this process had dropped memory
+    bool own, decided;
+  };
+  enum class Answer : std::uint8_t { kNone, kGave, kKept };  // kNone: so far
+
   bool make_room(bool urgent);
-  bool propose();
-  bool decide(std::uint64_t attempt);
+  std::uint64_t bytes_held();  // of this process, without what is lent; 0 after end()
+  std::optional<Proposal> propose();
+  Answer answer_to(Proposal& proposal);
+  void give_up(const Proposal& proposal);
   void answer(std::uint64_t attempt);
   bool agree(std::uint64_t attempt);
   bool all_have_made_the_same_calls() const;

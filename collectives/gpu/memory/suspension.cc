@@ -57,6 +57,12 @@ Status Suspension::lend() {
   return drop(DroppableMemory::Which::kWithoutContent);
 }
 
+std::uint64_t Suspension::own_bytes() const {
+  std::uint64_t sum = 0;
+  for (const int rank : local_) sum += memory_.bytes(rank).droppable;
+  return sum;
+}
+
 Status Suspension::take_again(const net::Deadline& deadline) {
   std::lock_guard lock(mutex_);
   if (!is_lent_) return ok_status();

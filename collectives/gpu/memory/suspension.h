@@ -58,6 +58,7 @@ class Suspension {
   Status lend();
   Status take_again(const net::Deadline& deadline);
 
+  std::uint64_t own_bytes() const;  // of this team, droppable and not lent
   // Whether all of this team's own memory is dropped, not only what is lent.
   bool is_dropped() const { return is_dropped_ && !is_lent_; }
 

@@ -2,6 +2,7 @@
 #include "collectives/gpu/order/stream_order.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cassert>
 #include <map>
@@ -19,6 +20,7 @@ struct Turns {
   std::mutex groups;  // locked before the other one
   std::mutex mutex;
   std::map<int, Newest> of_device;
+  std::atomic<int> orders{0};  // that take turns
 };
 Turns& turns_of_process() {
   static auto& all = *new Turns;  // never destroyed: the driver may have been unloaded by then
@@ -39,14 +41,13 @@ std::uint64_t capture_id(const GpuCaptureInfo& capture) {
 }  // namespace
 
 StreamOrder::Turn::Turn(StreamOrder& order, const GpuCaptureInfo& capture) : order_(order) {
-  if (capturing(capture) || !order.takes_turns_) return;
+  if (capturing(capture) || !order.options_.takes_turns) return;
   lock_ = std::unique_lock(turns_of_process().mutex);
   order.has_turn_ = true;
 }
 
 std::unique_lock<std::mutex> StreamOrder::turns_of_group() {
-  static const bool takes_turns = env::get_bool("NCCL_LAUNCH_ORDER_IMPLICIT");
-  if (!takes_turns) return {};
+  if (turns_of_process().orders.load(std::memory_order_relaxed) == 0) return {};
   return std::unique_lock(turns_of_process().groups);
 }
 
@@ -60,6 +61,7 @@ bool StreamOrder::Points::are_over() const {
 // A graph may wait for an event before the first launch, so each is recorded once.
 Status StreamOrder::open(const Options& options) {
   options_ = options;
+  if (options.takes_turns) ++turns_of_process().orders;
   ranks_.resize(static_cast<std::size_t>(options.ranks));
   alone_ = options.ranks == 1;
   work_.watch([this] { return is_over(); });
@@ -78,8 +80,9 @@ Status StreamOrder::open(const Options& options) {
 }
 
 StreamOrder::~StreamOrder() {
-  if (takes_turns_) {
+  if (options_.takes_turns) {
     Turns& turns = turns_of_process();
+    --turns.orders;
     std::lock_guard lock(turns.mutex);
     std::erase_if(turns.of_device, [this](const auto& one) { return one.second.order == this; });
   }

@@ -30,7 +30,6 @@
 #include <span>
 #include <vector>
 
-#include "base/env.h"
 #include "base/gpu.h"
 #include "base/result.h"
 #include "transport/cuda/deferred_free.h"
@@ -68,6 +67,7 @@ class StreamOrder {
     int ranks = 1;             // of the device
     bool ordered = true;       // false: launches of different groups share nothing
     bool mixes_graphs = true;  // false: graphs never run beside other calls (graphUsageMode)
+    bool takes_turns = false;  // see Turn
   };
   enum class Kind { kCollective, kMessages };
 
@@ -109,8 +109,9 @@ class StreamOrder {
     return join(0);
   }
 
-  // With NCCL_LAUNCH_ORDER_IMPLICIT=1, kernels that wait for other devices run in the order of
-  // their calls on each device, across all communicators of the process: otherwise two threads with
+  // Kernels of orders that take turns (launchOrderImplicit, NCCL_LAUNCH_ORDER_IMPLICIT=1) and wait
+  // for other devices run in the order of their calls on each device, across all such communicators
+  // of the process: otherwise two threads with
   // two communicators may launch in different orders on two devices, which is a deadlock if a
   // device has no room for both. Hold a turn from the first begin() to the last end() of such a
   // call. Not in captures. Cost: nothing if not requested; else a mutex a call, a wait a device.
@@ -181,7 +182,6 @@ class StreamOrder {
   Point* shared_ = nullptr;         // after the newest launch for all ranks; null: there is one
   std::vector<StreamUse> unnoted_;  // of the rank that posts now, without a record of `ready`
   bool at_once_ = false;
-  const bool takes_turns_ = env::get_bool("NCCL_LAUNCH_ORDER_IMPLICIT");
   bool has_turn_ = false;
   std::unique_ptr<Points> points_ = std::make_unique<Points>();
   UnfinishedWork work_;

@@ -74,8 +74,10 @@ struct GpuPlan {
   // By rank. Processes are numbered on each host from 0; each GPU of a process counts as one. GPUs
   // are numbered from 0 over all hosts.
   std::vector<int> host_of, process_of, gpu_of;
-  std::vector<int> processes;    // by host
-  P2pReach near;                 // by pair of ranks
+  std::vector<int> processes;  // by host
+  P2pReach near;               // by pair of ranks; of a hidden GPU: until it was tried
+  // Not agreed: ranks of this host whose GPUs this process does not see. Empty for children.
+  std::vector<int> hidden;
   std::vector<int> clique_of;    // by rank, as cliques_of(); empty: NVLink joins no hosts
   int max_ctas = kNoCtaLimit;    // per rank; allowed by all
   std::uint64_t from_bytes = 0;  // kHosts: smaller calls are done by the hosts

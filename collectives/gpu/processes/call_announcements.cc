@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/processes/call_announcements.h"
 
+#include <algorithm>
 #include <cassert>
+#include <chrono>
+#include <cmath>
 
 #include "base/atomics.h"
 #include "base/poll_until.h"
@@ -14,6 +17,7 @@ namespace rondo::gpu {
 CallAnnouncements::CallAnnouncements(ProcessContext& context)
     : context_(context),
       leader_calls_(kPlainDescriptors),
+      commands_(kPlainDescriptors),
       captured_(static_cast<std::size_t>(context.ranks()), kPlainDescriptors) {}
 
 void CallAnnouncements::publish_for_leader(std::uint64_t sequence) {
@@ -21,48 +25,78 @@ void CallAnnouncements::publish_for_leader(std::uint64_t sequence) {
   publish(sequence);
 }
 
-Status CallAnnouncements::announce(const CallRecord& record, bool in_windows, bool capturing,
-                                   Mismatch* mismatch) {
+Status CallAnnouncements::announce(const CallRecord& record, bool capturing, Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
   if (capturing) return ok_status();  // kernels report what they replay
-  RONDO_TRY(const std::uint64_t sequence, next());
+  RONDO_TRY(const std::uint64_t sequence, next({kCommandsOfKernel * context_.local.size(), false}));
   cuda::CallDescriptor made{};
   made.record = record;
   made.sequence = sequence;
-  if (in_windows) made.flags = cuda::CallDescriptor::kInWindows;
   for (const int rank : context_.local) RONDO_CHECK_OK(place(rank, made));
   publish(sequence);
-  return compare(sequence, record, in_windows, mismatch);
+  return compare(sequence, record, mismatch);
 }
 
 void CallAnnouncements::publish(std::uint64_t sequence) {
   assert(sequence == newest() + 1 && "calls are announced in their order");
+  commands_[sequence % kPlainDescriptors] =
+      commands_[(sequence - 1) % kPlainDescriptors] + next_commands_;
   sequence_.store(sequence, std::memory_order_release);
   HostAtomics::store_release(context_.segment->process(context_.facts.process).announced, sequence);
 }
 
-// True if the descriptor that this call overwrites is no longer needed: neither by the leader's
-// kernel nor by a process that still has to compare it with its own.
-bool CallAnnouncements::has_room(std::uint64_t sequence) const {
+std::uint64_t CallAnnouncements::slowest() const {
+  std::uint64_t all = newest();
+  for (int p = 0; p < context_.segment->processes(); ++p)
+    all = std::min(all, HostAtomics::load_acquire(context_.segment->process(p).announced));
+  return all;
+}
+
+// True if the descriptor that this call overwrites is no longer needed, neither by the leader's
+// kernel nor by a process that still has to compare it with its own; and the driver's queue has
+// room for the call behind those that another process has not announced.
+bool CallAnnouncements::has_room(std::uint64_t sequence, const Commands& commands) const {
   if (HostAtomics::load_acquire(context_.segment->words().consumed) <
       leader_calls_[sequence % kPlainDescriptors])
     return false;
-  for (int p = 0; p < context_.segment->processes(); ++p)
-    if (HostAtomics::load_acquire(context_.segment->process(p).announced) + kPlainDescriptors <
-        sequence)
-      return false;
-  return true;
+  const std::uint64_t seen = slowest();
+  if (seen + kPlainDescriptors < sequence) return false;
+  // The other ranks of this thread may come later.
+  const bool waits_alone = commands.waits && context_.facts.beside.empty();
+  if (sequence - seen <= (waits_alone ? 1 : kCallsAhead)) return true;
+  const std::uint64_t open =
+      commands_[(sequence - 1) % kPlainDescriptors] - commands_[seen % kPlainDescriptors];
+  return open + commands.number <= (commands.waits ? kCommandsOfWaitsAhead : kCommandsAhead);
 }
 
-Result<std::uint64_t> CallAnnouncements::next() const {
+// The time limit counts from the newest call that another process has announced.
+Result<std::uint64_t> CallAnnouncements::next(const Commands& commands) {
   const std::uint64_t sequence = newest() + 1;
-  Status standing = ok_status();
-  const auto is_over = [&] {
-    return has_room(sequence) || !(standing = context_.standing.check()).ok();
-  };
-  poll_until(is_over);
-  RONDO_CHECK_OK(standing);
+  next_commands_ = commands.number;
+  while (!has_room(sequence, commands)) {
+    RONDO_CHECK_OK(context_.standing.check());
+    const std::uint64_t seen = slowest();
+    const auto begin = std::chrono::steady_clock::now();
+    const auto moves = [&] {
+      return has_room(sequence, commands) || slowest() != seen || !context_.standing.check().ok();
+    };
+    if (poll_until(moves, context_.standing.deadline().at)) continue;
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    return timed_out(std::round(waited.count()));
+  }
   return sequence;
+}
+
+Error CallAnnouncements::timed_out(double seconds) const {
+  const std::uint64_t seen = slowest();
+  std::vector<int> missing;
+  for (int rank = 0; rank < context_.ranks(); ++rank) {
+    const int process = context_.facts.around.process_of[static_cast<std::size_t>(rank)];
+    if (HostAtomics::load_acquire(context_.segment->process(process).announced) == seen)
+      missing.push_back(rank);
+  }
+  return {StatusCode::kTimeout,
+          fault_texts::timed_out_ahead_of(context_.local[0], seconds, newest() - seen, missing)};
 }
 
 // A plain call's descriptor takes its turn in the ring. A captured one stays; equal calls share it.
@@ -94,7 +128,7 @@ Result<std::uint32_t> CallAnnouncements::place(int rank, const cuda::CallDescrip
   return index;
 }
 
-Status CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record, bool in_windows,
+Status CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& record,
                                   Mismatch* mismatch) const {
   HostAtomics::fence_seq_cst();
   const int first = context_.local[0];
@@ -104,13 +138,8 @@ Status CallAnnouncements::compare(std::uint64_t sequence, const CallRecord& reco
         context_.segment->descriptor(r, static_cast<std::uint32_t>(sequence % kPlainDescriptors));
     if (HostAtomics::load_acquire(theirs.sequence) != sequence) continue;
     const CallRecord other = load_record(theirs.record);
-    const bool theirs_are = (theirs.flags & cuda::CallDescriptor::kInWindows) != 0;
-    if (other == record && theirs_are == in_windows) continue;
-    *mismatch = {r, record, other,
-                 other == record
-                     ? fault_texts::not_all_in_windows(sequence, record, in_windows ? first : r,
-                                                       in_windows ? r : first)
-                     : fault_texts::different_calls(sequence, first, record, r, other)};
+    if (other == record) continue;
+    *mismatch = {r, record, other, fault_texts::different_calls(sequence, first, record, r, other)};
     return fail(StatusCode::kInvalidUsage, "{}", mismatch->text);
   }
   return ok_status();

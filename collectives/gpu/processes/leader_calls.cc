@@ -53,15 +53,15 @@ Status LeaderCalls::map_staging() {
 Status LeaderCalls::enqueue(const CallRecord& record, std::span<const Buffers> buffers,
                             GpuStream stream, bool capturing, Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
-  std::uint64_t sequence = 0;
-  if (!capturing) {
-    RONDO_TRY(sequence, announcements_.next());
-  }
   auto place = cuda::StagingPlace::kHost;
   CallSteps steps(record, context_.ranks(), context_.memory->shape(place));
   if (context_.messages_are_kernels() || steps.size() > 1) {
     place = cuda::StagingPlace::kDevice;
     steps = CallSteps(record, context_.ranks(), context_.memory->shape(place));
+  }
+  std::uint64_t sequence = 0;
+  if (!capturing) {
+    RONDO_TRY(sequence, announcements_.next({commands_of(record, steps.size()), true}));
   }
   Enqueued call{record, buffers, stream, steps, place};
   std::vector<cuda::CallDescriptor> made;
@@ -84,9 +84,20 @@ Status LeaderCalls::enqueue(const CallRecord& record, std::span<const Buffers> b
   }
   if (sequence != 0) {
     announcements_.publish_for_leader(sequence);
-    RONDO_CHECK_OK(announcements_.compare(sequence, record, false, mismatch));
+    RONDO_CHECK_OK(announcements_.compare(sequence, record, mismatch));
   }
   return context_.leads() ? lead(call) : follow(call);
+}
+
+// At most: as if all buffers were staged.
+std::uint64_t LeaderCalls::commands_of(const CallRecord& record, std::uint64_t steps) const {
+  const std::uint64_t local = context_.local.size();
+  const auto others = static_cast<std::uint64_t>(context_.segment->processes() - 1);
+  if (!context_.leads()) return local + 2 + steps * (2 + 2 * local);
+  const int n = context_.ranks();
+  const int at_once = reduces(record.collective) ? n : sources_at_once(record.collective, n);
+  const auto kernels = static_cast<std::uint64_t>((n + at_once - 1) / at_once);
+  return local + 2 + others + steps * (2 * others + 2 * kernels);
 }
 
 Result<cuda::CallDescriptor> LeaderCalls::describe(const Enqueued& call, int rank,

@@ -7,12 +7,13 @@
 //   leader   wait for all READY, resolve and direct kernel, all DONE
 // READY and DONE are words in the ControlSegment, written and awaited by stream memory operations.
 // No kernel waits, and no stream waits for work that its own process has not enqueued. A host waits
-// for another one only if a rank is kCallsAhead ahead or memory is first shared. Buffers that the
-// leader has mapped (ncclMemAlloc'd, registered) are used in place; others are staged: small ones
-// on the host, by copy engines; large ones on the leader's device, in steps that fit,
-// double-buffered. Flags count the steps of one call, and the rank that awaits them resets them, so
-// plain calls and graph replays can be mixed. Cost: per call and process 3 memory operations, on
-// the leader 4 for each other process and two launches; staged bytes are copied twice more.
+// for another one only if it is too far ahead (call_announcements.h) or memory is first shared.
+// Buffers that the leader has mapped (ncclMemAlloc'd, registered) are used in place; others are
+// staged: small ones on the host, by copy engines; large ones on the leader's device, in steps that
+// fit, double-buffered. Flags count the steps of one call, and the rank that awaits them resets
+// them, so plain calls and graph replays can be mixed. Cost: per call and process 3 memory
+// operations, on the leader 4 for each other process and two launches; staged bytes are copied
+// twice more.
 #pragma once
 
 #include <algorithm>
@@ -69,6 +70,7 @@ class LeaderCalls {
     std::vector<std::uint32_t> flags = {};  // of the local ranks' descriptors
     bool staged = false;
   };
+  std::uint64_t commands_of(const CallRecord& record, std::uint64_t steps) const;
   Result<cuda::CallDescriptor> describe(const Enqueued& call, int rank, const Buffers& buffers);
   DirectLaunches copies_of(const Enqueued& call, bool in) const;
   Status copy_scalar(int rank, const Buffers& buffers, const Enqueued& call);

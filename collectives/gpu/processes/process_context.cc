@@ -20,7 +20,8 @@ ProcessContext::ProcessContext(ProcessFacts agreed, std::unique_ptr<ControlSegme
 Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
   RONDO_CHECK_OK(order.open({.device = facts.device,
                              .ranks = static_cast<int>(local.size()),
-                             .mixes_graphs = facts.mixes_graphs}));
+                             .mixes_graphs = facts.mixes_graphs,
+                             .takes_turns = facts.takes_turns}));
   exchange = std::make_unique<MemoryExchange>(*segment, facts.process, facts.around.process_of,
                                               std::move(sockets));
   suspension = std::make_unique<Suspension>(

@@ -23,8 +23,8 @@
 namespace rondo::gpu {
 
 struct ProcessFacts {
-  int device = 0;            // of its ranks
-  bool mixes_graphs = true;  // StreamOrder::Options
+  int device = 0;                                 // of its ranks
+  bool mixes_graphs = true, takes_turns = false;  // StreamOrder::Options
   int max_ctas = 1;
   int process = 0;          // this process; 0 is the leader
   std::vector<int> beside;  // numbers of the other GPUs of this program

@@ -49,9 +49,8 @@ class ProcessTeam final : public TeamEdges {
   void join(RankState& rank) override { context_.standing.join(rank); }
   void leave(RankState& rank) override { context_.standing.leave(rank); }
 
-  Status announce(const CallRecord& record, bool in_windows, bool captured,
-                  Mismatch* mismatch) override {
-    return announcements_.announce(record, in_windows, captured, mismatch);
+  Status announce(const CallRecord& record, bool captured, Mismatch* mismatch) override {
+    return announcements_.announce(record, captured, mismatch);
   }
   Status run_elsewhere(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
                        bool captured, Mismatch* mismatch) override {

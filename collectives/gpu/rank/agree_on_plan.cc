@@ -3,17 +3,17 @@
 // driver, NVML and the environment, and exchanges it. First every rank sends its GpuFacts; then,
 // with those of its host known, its row of reach; in between, ranks of NVLink cliques try it.
 // Between hosts, a rank whose device cannot be queried has no kernels. Cost: some queries of the
-// driver, two for each visible device.
+// driver, one for each visible device and one for each rank of the host.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <set>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "collectives/context/agreed_facts.h"
-#include "collectives/faults/fault_texts.h"
 #include "collectives/gpu/plan/channel_search.h"
 #include "collectives/gpu/rank/binding.h"
 #include "collectives/gpu/rank/fabric_agreement.h"
@@ -86,43 +86,35 @@ Result<GpuFacts> facts_of_device(int device, int min_ctas, int max_ctas) {
   return facts;
 }
 
-// Whether this rank's device may use the memory of each of these ranks' devices. A device that this
-// process does not see is not reached, and its rank is in `unseen` (its index). `graph`: of this
-// host, for NCCL_P2P_LEVEL; may be null.
-Result<Blob> reach_of_device(int device, std::span<const GpuFacts> of_host,
-                             const topology::Graph* graph, std::set<std::size_t>* unseen) {
+// Whether this rank's device may use the memory of each of its host's ranks' devices. Launchers
+// often give each process only its own GPU: ranks on others are `hidden`, and reached until mapping
+// their memory has failed (shared_connections.cc). `graph`: of this host, for NCCL_P2P_LEVEL; may
+// be null.
+Result<Blob> reach_of_device(const BindingRequest& request, std::span<const GpuFacts> all,
+                             std::vector<int>* hidden) {
   const GpuApi& api = *gpu_api();
+  const Membership& members = request.state.members;
+  const topology::Graph* const graph = members.placement->own.get();
+  const int device = request.state.options.device;
   int devices = 0;
   RONDO_CHECK_OK(check(api.device_count(&devices), "cudaGetDeviceCount"));
-  Blob row(of_host.size());
-  for (std::size_t r = 0; r < of_host.size(); ++r) unseen->insert(r);
+  std::map<GpuId, int> seen;
   for (int peer = 0; peer < devices; ++peer) {
-    GpuFacts there;
-    RONDO_CHECK_OK(check(api.device_uuid(there.uuid.data(), peer), "cuDeviceGetUuid"));
-    RONDO_TRY(const bool reaches, may_reach(device, peer, graph));
-    for (std::size_t r = 0; r < of_host.size(); ++r) {
-      if (of_host[r].uuid != there.uuid) continue;
-      row[r] = static_cast<std::byte>(reaches ? 1 : 0);
-      unseen->erase(r);
-    }
+    GpuId uuid{};
+    RONDO_CHECK_OK(check(api.device_uuid(uuid.data(), peer), "cuDeviceGetUuid"));
+    seen[uuid] = peer;
+  }
+  Blob row;
+  for (const int rank : members.local_ranks) {
+    const auto r = static_cast<std::size_t>(rank);
+    const auto peer = seen.find(all[r].uuid);
+    RONDO_TRY(const bool reaches, peer != seen.end()
+                                      ? may_reach(device, peer->second, graph)
+                                      : may_try(device, request.records[r].bus_id, graph));
+    if (peer == seen.end()) hidden->push_back(rank);
+    row.push_back(static_cast<std::byte>(reaches ? 1 : 0));
   }
   return row;
-}
-
-// Launchers often give each process only its own GPU.
-void warn_of_unseen(const BindingRequest& request, const std::set<std::size_t>& unseen) {
-  const Membership& members = request.state.members;
-  if (request.is_child || unseen.empty() || members.local_ranks.front() != members.rank ||
-      env::get_bool("NCCL_P2P_DISABLE"))
-    return;
-  std::vector<int> ranks;
-  for (const std::size_t r : unseen) ranks.push_back(members.local_ranks[r]);
-  RONDO_WARN(
-      "rank {}'s process does not see the GPUs of {} of its host: data between them pass through "
-      "host memory, which is slower than P2P. Let every process see all of them "
-      "(CUDA_VISIBLE_DEVICES; Slurm: --gpu-bind=none), and choose by cudaSetDevice "
-      "(torch.cuda.set_device)",
-      members.rank, fault_texts::list_of(ranks));
 }
 
 }  // namespace
@@ -166,15 +158,13 @@ Result<GpuPlan> agree_on_plan(const BindingRequest& request) {
   if (wide) {
     RONDO_TRY(records.fabric, agree_on_fabric(request, records.facts, records.hosts));
   }
-  std::vector<GpuFacts> on_host;
-  for (const int rank : members.local_ranks)
-    on_host.push_back(records.facts[static_cast<std::size_t>(rank)]);
-  std::set<std::size_t> unseen;
-  const auto row = reach_of_device(options.device, on_host, members.placement->own.get(), &unseen);
+  std::vector<int> hidden;
+  const auto row = reach_of_device(request, records.facts, &hidden);
   if (!row.ok() && !wide) return row.error();
-  if (row.ok()) warn_of_unseen(request, unseen);
   RONDO_TRY(records.reach, request.session.all_gather(row.ok() ? *row : Blob{}));
-  return plan_gpus(records);
+  RONDO_TRY(GpuPlan plan, plan_gpus(records));
+  if (!request.is_child) plan.hidden = std::move(hidden);
+  return plan;
 }
 
 }  // namespace rondo::gpu

@@ -46,7 +46,7 @@ Result<std::unique_ptr<DeviceConnections>> connect_on_host(const ProcessMeeting&
                                                            GpuPlan& plan) {
   const HostsOfRanks hosts{plan.host_of, plan.host_of[request.state.members.rank], plan.clique_of};
   return share_connections({peers_in(meeting, request, plan), request.state.options.device,
-                            plan.shape, &plan.near, plan.orders, hosts});
+                            plan.shape, &plan.near, plan.orders, hosts, plan.hidden});
 }
 
 // Lines of LL128 do not stay whole in host memory.
@@ -105,6 +105,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
   ProcessFacts facts;
   facts.device = request.state.options.device;
   facts.mixes_graphs = request.state.options.mixes_graphs;
+  facts.takes_turns = request.state.options.takes_turns;
   const DeviceScope scope(facts.device);
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;

@@ -4,11 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 #include <set>
 #include <span>
 
 #include "base/log.h"
 #include "base/shared_by_key.h"
+#include "collectives/context/reach_team.h"
 #include "collectives/faults/fault_texts.h"
 #include "collectives/gpu/rank/device_rank.h"
 #include "collectives/gpu/team/device_team.h"
@@ -57,13 +60,39 @@ class Binding {
     state_.device = std::make_unique<DeviceRank>(state_);
     warn_if_gpus_are_unused();
     RONDO_TRY(const GpuPlan plan, agree_on_plan(request_));
+    RONDO_CHECK_OK(bind(plan));
+    return agree_on_reach_team(plan);
+  }
+
+ private:
+  Status bind(const GpuPlan& plan) {
     if (plan.engine == GpuPlan::Engine::kTeam) return take_team(plan, nullptr);
     if (plan.engine == GpuPlan::Engine::kProcesses) return bind_among_processes(plan);
     if (plan.hosts() == 1 && state_.members.rank == 0) RONDO_WARN("{}", plan.why_proxy);
     return bind_across_hosts(request_, plan);
   }
 
- private:
+  // A rank knows which ranks of its own host reach each other after all (share_on_host()). Teams
+  // must fit all hosts.
+  Status agree_on_reach_team(const GpuPlan& plan) {
+    const DeviceTeam& own = rank().team();
+    const HostsOfRanks hosts{plan.host_of, plan.host_of[state_.members.rank], plan.clique_of};
+    const auto reaches = [&](int a, int b) {
+      return hosts.same(a, b) ? plan.near(a, b) && own.reaches(a, b) : hosts.join(a, b);
+    };
+    int ranks = reach_team(state_.members.size, reaches);
+    if (plan.hosts() > 1) {
+      RONDO_TRY(const auto all, session_.all_gather(std::as_bytes(std::span(&ranks, 1))));
+      for (const auto& one : all) {
+        int theirs = 1;
+        std::memcpy(&theirs, one.data(), std::min(one.size(), sizeof(theirs)));
+        ranks = std::gcd(ranks, theirs);
+      }
+    }
+    rank().set_reach_team(ranks);
+    return ok_status();
+  }
+
   DeviceRank& rank() const { return DeviceRank::of(state_); }
 
   // Once per communicator and host. Children share the GPUs of their parents.
@@ -129,6 +158,8 @@ TeamOptions team_options(const BindingRequest& request, const GpuPlan& plan) {
   options.plan = plan;
   options.kernel_seconds = state.options.kernel_seconds;
   options.mixes_graphs = state.options.mixes_graphs;
+  options.takes_turns = state.options.takes_turns;
+  options.name = state.options.name;
   return options;
 }
 

@@ -51,6 +51,8 @@ class DeviceRank : public GpuRank {
                   const std::shared_ptr<const TunedWays>& ways);
   const DevicePlanFacts& plan_facts() const { return engine_->plan_facts(); }
   void join_team();  // if it has other teams
+  void set_reach_team(int ranks) { reach_team_ = ranks; }
+  int reach_team() const override { return reach_team_; }
   const DeviceTeam& team() const { return *team_; }
   // Null: the host does none of its collectives and messages.
   const std::shared_ptr<HostProxy>& hosted() const { return hosted_; }
@@ -101,6 +103,7 @@ class DeviceRank : public GpuRank {
   RankState& state_;
   EnqueueFlag enqueues_;
   std::shared_ptr<DeviceTeam> team_;
+  int reach_team_ = 1;
   bool joined_ = false;  // to the standing of its team and the others
   std::shared_ptr<HostProxy> hosted_;
   std::unique_ptr<TeamEngine> engine_;

@@ -50,7 +50,9 @@ Status HostProxy::open() {
   const DeviceScope scope(device_);
   RONDO_CHECK_OK(scope.entered());
   RONDO_CHECK_OK(staging_.open());
-  RONDO_CHECK_OK(order_.open({.device = device_, .mixes_graphs = state_.options.mixes_graphs}));
+  RONDO_CHECK_OK(order_.open({.device = device_,
+                              .mixes_graphs = state_.options.mixes_graphs,
+                              .takes_turns = state_.options.takes_turns}));
   RONDO_INFO(kInit, "rank {}: calls pass through {} bytes of pinned memory and the host's links",
              rank_, staging_.shape().rank_bytes);
   return proxy_.open();

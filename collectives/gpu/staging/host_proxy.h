@@ -74,7 +74,7 @@ class HostProxy final : public TeamEdges {
   StreamOrder& order() override { return order_; }
   void add_memory(int rank, GpuMemoryUse* use) override;
   double predicted_ns(const CallRecord& record) const override;
-  Status announce(const CallRecord&, bool, bool, Mismatch*) override { return ok_status(); }
+  Status announce(const CallRecord&, bool, Mismatch*) override { return ok_status(); }
   Status run_elsewhere(const CallRecord& record, std::span<const Buffers> buffers, GpuStream stream,
                        bool captured, Mismatch* mismatch) override;
   Result<Enqueue> prepare(std::span<const ProcessMessage> messages, bool captured,

@@ -40,7 +40,8 @@ Status TeamContext::open() {
     RONDO_CHECK_OK(order.open({.device = options.device,
                                .ranks = places(),
                                .ordered = ranks() > 1,
-                               .mixes_graphs = options.mixes_graphs}));
+                               .mixes_graphs = options.mixes_graphs,
+                               .takes_turns = options.takes_turns}));
   if (edges != nullptr) {
     connections = edges->connections();
     multicast = edges->multicast();

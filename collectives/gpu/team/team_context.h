@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "collectives/gpu/calls/posted_calls.h"
@@ -29,6 +30,8 @@ struct TeamOptions {
   GpuPlan plan;
   double kernel_seconds = 0;  // limit of a kernel's wait without progress; 0: no limit
   bool mixes_graphs = true;   // graphs may run beside other calls
+  bool takes_turns = false;   // StreamOrder::Options
+  std::string name;           // of the communicator, for logs
 };
 
 struct TeamContext {

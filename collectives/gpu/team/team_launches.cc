@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/log.h"
 #include "collectives/gpu/launch/strategies.h"
 #include "collectives/planner/device_strategies.h"
 #include "transport/cuda/device.h"
@@ -20,17 +21,18 @@ Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mism
   }
   PlannedCall planned{*plan, record, call.buffers(run_.spare_buffers())};
   const DeviceStrategyRow& row = row_of(*plan);
-  planned.in_multicast_windows =
-      row.traits.windows == Windows::kMulticast && is_in_multicast_windows(call);
+  if (row.traits.runner != Runner::kCopyEngines) warn_of_kernels(call);
+  const Windows windows = row.traits.windows;
+  planned.record.set_in_windows(windows == Windows::kAll ||
+                                (windows == Windows::kMulticast && is_in_multicast_windows(call)));
   if (!run_.takes(call, planned) || !finds_lines_clear(team_.connections, planned))
     RONDO_CHECK_OK(flush(place));
   // Who runs a call elsewhere announces it. A call of the list is announced before its launch: the
   // list is shorter than the number of calls that a rank may be ahead, so no rank waits for that
   // launch before it announces its own call.
   if (team_.edges != nullptr && row.traits.runner != Runner::kLeader) {
-    const bool in_windows = row.traits.windows == Windows::kAll || planned.in_multicast_windows;
     const Status announced =
-        team_.edges->announce(record, in_windows, capturing(last.capture), mismatch);
+        team_.edges->announce(planned.record, capturing(last.capture), mismatch);
     if (!announced.ok()) (void)flush(place).ok();  // earlier calls are valid
     RONDO_CHECK_OK(announced);
   }
@@ -46,6 +48,22 @@ Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mism
       run_.add(call, std::move(planned));
   }
   return ok_status();
+}
+
+// Once per communicator, by rank 0. With the same policy NCCL uses copy engines for such calls.
+void TeamLaunches::warn_of_kernels(const JointCall& call) {
+  if (team_.edges == nullptr || warned_of_kernels_ || team_.here.front() != 0) return;
+  const CallRecord& record = call.posted.front().call.record;
+  if (reduces(record.collective) || record.collective == Collective::kBarrier ||
+      record.count == 0 || !by_engines(call.posted))
+    return;
+  warned_of_kernels_ = true;
+  const std::string& name = team_.options.name;
+  RONDO_WARN(
+      "communicator {}of {} ranks: CTAPolicy ZERO asks for copy engines, but kernels run {} and "
+      "all its other calls: copy engines move data only among ranks of one process on one GPU. "
+      "Set maxCTAs (NCCL_MAX_CTAS) to bound the multiprocessors that kernels take",
+      name.empty() ? "" : "'" + name + "' ", team_.ranks(), rondo::name(record.collective));
 }
 
 Result<std::optional<DevicePlan>> TeamLaunches::plan_of(const JointCall& call) {
@@ -65,7 +83,8 @@ Status TeamLaunches::flush(int place) {
   return launched;
 }
 
-// The contract of symmetric windows makes the answer equal on all ranks.
+// The contract of symmetric windows makes the answer equal on all ranks; the record of the call is
+// compared.
 bool TeamLaunches::is_in_windows(const JointCall& call) const {
   return std::all_of(call.posted.begin(), call.posted.end(), [](const PostedCall& posted) {
     return posted.call.send_windows != nullptr && posted.call.receive_windows != nullptr;

@@ -54,6 +54,7 @@ class TeamLaunches {
   Status elsewhere(const JointCall& call, Mismatch* mismatch);
   // Every rank's part of a gather, scatter or all-to-all.
   Status as_messages(const JointCall& call, Mismatch* mismatch);
+  void warn_of_kernels(const JointCall& call);
   LaunchPosition site_of(int place, const JointCall& call) const;
   bool is_in_windows(const JointCall& call) const;
   bool is_in_multicast_windows(const JointCall& call) const;
@@ -63,7 +64,8 @@ class TeamLaunches {
 
   TeamContext& team_;
   RecentDevicePlans recent_;
-  CallRun run_;      // what flush() launches
+  CallRun run_;  // what flush() launches
+  bool warned_of_kernels_ = false;
   int blocked_ = 0;  // launches of outside() that wait without the mutex
 };
 

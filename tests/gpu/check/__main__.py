@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of a GPU: python3 tests/gpu/check BUILD [A|B|AB]; tests/gpu/check.sh starts it.
+"""The check of a GPU: python3 tests/gpu/check BUILD [A|B|AB|NEXT]; check.sh starts it.
 
 BUILD has bin/ and lib/. Variables: OUT, ONLY, LIST, JOBS, SECONDS_IN_ALL, SIZES, PATIENCE; see
 check.sh. Ends with 1 where a stage failed or hung, with 77 where there is no device.
@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 import fast
+import open_questions
 import predictions
 import right
 import roof
@@ -19,21 +20,26 @@ from results import MAX_PRINTED, Results, shortened
 from runner import Runner
 from stage import Stage, chosen
 
-PLANNED = 460.0  # seconds for a set: a call takes 8 minutes, less its start and end
+# Seconds for each set: a call takes 8 minutes, less its start and end; with NEXT, 14.
+PLANNED = {"A": 460.0, "B": 460.0, "NEXT": 380.0}
+SETS = {"A": ["A"], "B": ["B"], "AB": ["A", "B"], "NEXT": ["NEXT", "A"]}
 
 
 def stages_of(which: str, machine: Machine) -> list[Stage]:
-    found = right.stages() + suites.suites(machine) if which == "A" else fast.stages()
+    if which == "A":
+        found = right.stages() + suites.suites(machine)
+    else:
+        found = fast.stages() if which == "B" else open_questions.stages()
     only = [word for word in os.environ.get("ONLY", "").split(",") if word]
     return sorted(
         (stage for stage in found if chosen(stage.name, only)), key=lambda stage: stage.priority
     )
 
 
-def list_all(machine: Machine, sets: str) -> int:
+def list_all(machine: Machine, sets: list[str]) -> int:
     for which in sets:
         stages = stages_of(which, machine)
-        print(f"set {which}: {len(stages)} stages, {PLANNED:.0f} s by default")
+        print(f"set {which}: {len(stages)} stages, {PLANNED[which]:.0f} s by default")
         for stage in stages:
             why = machine.lacks(stage.needs)
             tests = f"  {len(stage.tests)} tests" if stage.tests else ""
@@ -42,8 +48,10 @@ def list_all(machine: Machine, sets: str) -> int:
     return 0
 
 
-def conclude(results: Results) -> int:
+def conclude(results: Results, sets: list[str]) -> int:
     rows = roof.rows_of(results.records)
+    if "NEXT" in sets:
+        results.verdicts = open_questions.verdicts(results.records)
     results.roof, results.running = rows, []
     summary = results.summary()
     if rows:
@@ -62,11 +70,12 @@ def conclude(results: Results) -> int:
 
 def main() -> int:
     built, sets = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "AB"
-    if sets not in ("A", "B", "AB"):
-        sys.exit(f"'{sets}' is no set of stages: A (is it right), B (is it fast), or nothing")
+    if sets not in SETS:
+        sys.exit(f"'{sets}' is no set of stages: A (is it right), B (is it fast), NEXT (what no "
+                 "GPU has answered, then A), or nothing for A and B")  # fmt: skip
     machine = Machine(os.path.abspath(built))
     if os.environ.get("LIST", "0") != "0":
-        return list_all(machine, sets)
+        return list_all(machine, SETS[sets])
     if machine.gpus == 0:
         print("no GPU: nvidia-smi finds none on this machine; nothing was checked", file=sys.stderr)
         return 77
@@ -76,16 +85,18 @@ def main() -> int:
     carried = os.path.join(os.path.abspath(built), "topology")  # next to a bundle's bin/
     if os.path.isdir(carried):
         os.environ.setdefault("TOPOLOGY_FIXTURES", carried)
+    planned = sum(PLANNED[which] for which in SETS[sets])
     jobs = int(os.environ.get("JOBS") or max(1, min(8, (os.cpu_count() or 1) * 3 // 8)))
-    seconds = float(os.environ.get("SECONDS_IN_ALL") or PLANNED * len(sets))
+    seconds = float(os.environ.get("SECONDS_IN_ALL") or planned)
     results = Results(out, machine.facts(), sets)
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
         runner = Runner(machine, results, jobs, float(os.environ.get("PATIENCE") or 1), folder)
         end = runner.now() + seconds
-        for turn, which in enumerate(sets):
-            share = (end - runner.now()) / (len(sets) - turn)
+        for which in SETS[sets]:
+            share = (end - runner.now()) * PLANNED[which] / planned
+            planned -= PLANNED[which]
             runner.run(stages_of(which, machine), share, which, suites.Followers(machine))
-    return conclude(results)
+    return conclude(results, SETS[sets])
 
 
 if __name__ == "__main__":

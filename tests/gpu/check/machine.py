@@ -60,6 +60,7 @@ class Machine:
              for hit in sorted(glob.glob(place), reverse=True)), "")  # fmt: skip
         self.theirs = next(iter(glob.glob(f"{nvidia}/nccl/lib/libnccl.so.2")), "")
         self.several = self._of_several_ranks(built)
+        self.before = f"{built}/before"  # of pack.sh: the programs of an earlier commit
         self.sanitizer = found("compute-sanitizer", "/usr/local/cuda*/bin/compute-sanitizer")
         self.ncu = found("ncu", "/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
         beside = HERE.parent.parent / "bench" / "beside" / "beside.py"
@@ -72,7 +73,7 @@ class Machine:
             **SIZES[sizes], "bin": self.bin, "lib": self.lib, "here": str(HERE),
             "python": sys.executable, "cudart": self.cudart, "theirs": self.theirs,
             "beside": self.beside, "sanitizer": self.sanitizer, "ncu": self.ncu,
-            "several": self.several,
+            "several": self.several, "before": self.before,
             "gpus": str(self.gpus),
         }  # fmt: skip
 
@@ -122,8 +123,15 @@ class Machine:
             "ncu": "" if self.ncu else "ncu is not on this machine",
             "one": "" if self.gpus <= 1 else f"there are {self.gpus} GPUs",
             "several": "" if self.gpus > 1 else "there is one GPU",
+            "before": self._lacks_before(),
         }
         return reasons[need]
+
+    def _lacks_before(self) -> str:
+        if self.gpus < 2:
+            return "there is one GPU"
+        there = os.access(f"{self.before}/bin/rondo", os.X_OK)
+        return "" if there else "there are no programs of an earlier commit (BEFORE of pack.sh)"
 
     def facts(self) -> dict:
         commit = HERE / "commit"

@@ -201,6 +201,17 @@ def read_bench(stage, text: str, path: str) -> dict:
     return answer
 
 
+# A communicator's WARN where GPUs of a host do not reach each other's memory (P2pCheck).
+ASTRAY = re.compile(r"^.*host memory, which is slower.*$", re.MULTILINE)
+
+
+def read_p2p(stage, text: str, path: str) -> dict:
+    """A benchmark between GPUs that must not go through host memory."""
+    answer = read_bench(stage, text, path)
+    astray = ASTRAY.search(text)
+    return {"failure": astray.group(), **answer} if astray else answer
+
+
 def read_lines(stage, text: str, path: str) -> dict:
     """A JSON object a line, among other lines."""
     rows = []
@@ -245,6 +256,12 @@ def read_probe(stage, text: str, path: str) -> dict:
     remarks = [f"it does not hold that {one.get('assumption')}: {one.get('seen')}"
                for one in untrue]  # fmt: skip
     answer = {"numbers": {"status": status}, "remarks": remarks, "probe": document}
+    asked = (document.get("probes") or {}).get(stage.facts.get("rows_of"), {}).get("values") or {}
+    answer["numbers"]["rows"] = [
+        {"kernel": name, "us": one["value"] / 1000}
+        for name, one in asked.items()
+        if isinstance(one, dict) and one.get("unit") == "ns" and number(one.get("value"))
+    ]
     return {**answer, "failure": ", ".join(astray)} if astray else answer
 
 
@@ -323,6 +340,7 @@ def in_short(kernel: dict) -> str:
 
 READERS = {
     "text": read_text, "gtest": read_gtest, "racecheck": read_racecheck, "bench": read_bench,
+    "p2p": read_p2p,
     "lines": read_lines, "beside": read_beside, "contestant": read_contestant,
     "probe": read_probe, "counters": read_counters, "tune": read_tune,
 }  # fmt: skip

@@ -23,6 +23,7 @@ class Results:
         self.records: list[dict] = []
         self.running: list[str] = []
         self.roof: list[dict] = []
+        self.verdicts: list[dict[str, str]] = []  # of set NEXT
         self.head = {"schema": "rondo-gpu-check", "version": 1, "sets": sets,
                      "started": time.strftime("%Y-%m-%d %H:%M:%S"), **facts}  # fmt: skip
         for name in [f"{log}.txt" for log in LOGS] + ["results.json", "summary.txt", "roof.txt",
@@ -38,6 +39,7 @@ class Results:
         document = {
             **self.head, "complete": complete, "seconds": round(time.monotonic() - self.begin, 1),
             "counts": self.counts(), "running": self.running, "roof": self.roof,
+            "verdicts": self.verdicts,
             "stages": self.records,
         }  # fmt: skip
         self.replace("results.json", json.dumps(document, indent=1, allow_nan=False) + "\n")
@@ -62,13 +64,14 @@ class Results:
                 for status in ("passed", *ORDER)}  # fmt: skip
 
     def summary(self) -> str:
-        """What failed, what hung, what did not run: a line each, with the first line of why."""
+        """The verdicts; what failed, hung or did not run: a line each, with why."""
         device = self.head.get("device", {}).get("name", "no device")
         lines = [
             f"sets {self.head['sets']} on {device}, commit {self.head.get('commit') or '?'}, "
             f"{time.monotonic() - self.begin:.0f} s: "
             + ", ".join(f"{count} {status}" for status, count in self.counts().items())
         ]
+        lines += [one_line(f"{one['row']}: {one['verdict']}", 300) for one in self.verdicts]
         for status in ("failed", "hung"):
             lines += [f"{status.upper()} {record['name']}: {reason_of(record)}"
                       for record in self.records if record["status"] == status]  # fmt: skip

@@ -11,7 +11,7 @@ def rows_of(records: list[dict]) -> list[dict]:
     """One row a measurement; what could not be read is left out, never made up."""
     rows = []
     for record in records:
-        if record.get("set") != "B":
+        if record.get("set") not in ("B", "NEXT"):
             continue
         numbers = record.get("numbers") or {}
         for row in numbers.get("rows") or []:
@@ -32,6 +32,7 @@ def rows_of(records: list[dict]) -> list[dict]:
             rows.append({
                 "stage": record["name"], "collective": row.get("collective"),
                 "ranks": row.get("ranks"), "bytes": row.get("bytes"), "us": row.get("ours_us"),
+                "theirs": row.get("theirs_us"), "form": row.get("form"),
                 "plan": f"{row.get('form')}; NCCL {shown(row.get('theirs_us'))} us",
             })  # fmt: skip
     return rows

@@ -61,9 +61,36 @@ def one_gpu(build: str, out: str) -> None:
     assert kernels[0]["time"] == 1234567 and kernels[0]["l2_hit_percent"] is None, kernels
     assert kernels[0]["bytes_in_flight_a_multiprocessor_at_least"] == 12800, kernels
     measured = {row["stage"] for row in results["roof"] if row["%roof"] is not None}
-    for name in ("micro", "threads-small.8", "ring.LL-32", "processes.8", "others.sendrecv"):
+    for name in ("micro", "threads-small.8", "ring.LL-8", "processes.8", "others.sendrecv"):
         assert name in measured, name
     assert "%roof" in output[-12_000:]
+
+
+def what_no_gpu_has_answered(build: str, out: str) -> None:
+    """Set NEXT, and of set A a stage: a verdict for each row, first in the summary."""
+    groups = "nccl,ring,beside,probe,push,gpus,often,counters,ways.threads"
+    code, _, results = run(build, out, "NEXT", ONLY=groups)
+    assert code == 0 and results["complete"], results["counts"]
+    summary = (pathlib.Path(out) / "summary.txt").read_text().splitlines()
+    verdicts = {one["row"]: one["verdict"] for one in results["verdicts"]}
+    for line, row in zip(summary[1:], verdicts):
+        assert line.startswith(f"{row}: "), line
+    kinds = ("met: ", "missed by ", "not run: ")
+    assert all(verdict.startswith(kinds) for verdict in verdicts.values()), verdicts
+    for kind in ("bfloat16", "float16", "int8"):
+        verdict = verdicts[f"rings of {kind} by Simple, a CTA, beside float32"]
+        assert verdict.startswith(("met: ", "missed by ")), verdict
+    assert verdicts["set A"].startswith("met: 1 passed"), verdicts
+    arrives = "what GPUs of processes write into each other's memory arrives"
+    assert verdicts[arrives].startswith("not run: "), verdicts
+    for p2p, verdict in (("all", "met: 2 passed"), ("lost", "missed by 2 of 2: ")):
+        settings = {"RONDO_SIMT": f"lines=whole,p2p={p2p}", "RONDO_SIMT_DEVICES": "4"}
+        several, _, results = run(build, out, "NEXT", ONLY="gpus.p2p-*,push.before", **settings)
+        assert several == (p2p == "lost")
+        verdicts = {one["row"]: one["verdict"] for one in results["verdicts"]}
+        assert verdicts[arrives].startswith(verdict), verdicts
+        why = results["stages"][0]["how"]
+        assert why.startswith("there are no programs of an earlier commit"), results["stages"][0]
 
 
 def several_gpus(build: str, out: str) -> None:
@@ -77,6 +104,7 @@ def main() -> None:
     build, out = sys.argv[1:3]
     one_gpu(build, out)
     if "ONLY" not in os.environ:
+        what_no_gpu_has_answered(build, f"{out}-next")
         several_gpus(build, f"{out}-several")
 
 

@@ -16,6 +16,7 @@ void ask_loading(), ask_calls_beside(), ask_queues();                         //
 void ask_handoff(), ask_handoff_copies(), ask_handoff_ipc();                  // handoff.cu
 void ask_time_slices(), ask_l2();                                             // handoff.cu
 void ask_fences();                                                            // fences.cu
+void ask_barriers();                                                          // barriers.cu
 void ask_host_memory(), ask_host_order();                                     // host_memory.cu
 void ask_lines(), ask_lines_host(), ask_lines_processes(), ask_lines_peer();  // lines.cu
 void ask_copies(), ask_host_copies();                                         // copies.cu

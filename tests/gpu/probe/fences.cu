@@ -2,26 +2,10 @@
 // Cost of a fence at system scope, alone and while another kernel writes much; and whether the
 // remote memory-sync domain keeps that kernel's writes out of the fence.
 #include "asks.h"
-#include "bounded.h"
+#include "writer.h"
 
 namespace probe {
 namespace {
-
-// Writes all of `at` repeatedly until *release, for at most `ns`.
-__global__ void write_much(gpu::Vector* at, std::size_t count, const std::uint32_t* release,
-                           std::uint32_t* running, std::uint64_t ns) {
-  const std::uint64_t end = gpu::timer_ns() + ns;
-  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
-  if (blockIdx.x == 0 && threadIdx.x == 0) gpu::add_relaxed<Scope::kSystem>(running, 1u);
-  for (std::uint32_t turn = 0;; ++turn) {
-    const bool over = threadIdx.x == 0 &&
-                      (gpu::load_relaxed<Scope::kSystem>(release) != 0 || gpu::timer_ns() > end);
-    if (__syncthreads_or(over) != 0) return;
-    for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
-         i += step)
-      gpu::store(at + i, gpu::Vector{{turn, turn, turn, turn}});
-  }
-}
 
 enum class Fence { kNone, kDevice, kSystem };
 
@@ -91,31 +75,20 @@ double time_fence(const std::string& name, Fence kind, const Place& place, bool 
 }  // namespace
 
 void ask_fences() {
-  constexpr std::size_t kBytes = 256 << 20;
-  const unsigned sms = multiprocessors();
   const Means means;
-  const cudaStream_t writer = new_stream();
-  auto* const much = new_device<gpu::Vector>(kBytes / sizeof(gpu::Vector));
-  auto* const words = new_pinned<std::uint32_t>(128);
+  Writer writer;
   const Place places[] = {{"flag_on_device", new_device<std::uint32_t>(64), 0},
                           {"flag_in_host", new_pinned<std::uint32_t>(64), 0},
                           {"after_64KiB", new_device<std::uint32_t>(64), 8}};
   const bool domains = attribute(CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT) > 1;
   PROBE(launch({1, 512, 0, nullptr}, fence_often, Fence::kSystem, means.data, 0u, places[0].flag,
                1u, means.out, kMillisecond));
-  write_much<<<1, 32>>>(much, 32, words + 64, words, 0);
   PROBE(cudaDeviceSynchronize());
 
   // quiet, beside a writer; default domain, remote domain
   double system[2][2] = {};
   for (const bool beside : {false, true}) {
-    if (beside) {
-      poke(words, 0u);
-      poke(words + 64, 0u);
-      write_much<<<sms - 8, 1024, 0, writer>>>(much, kBytes / sizeof(gpu::Vector), words + 64,
-                                               words, 3000 * kMillisecond);
-      if (!comes(words, 1, 1)) give_up("the writing kernel did not begin within 1 s");
-    }
+    if (beside) writer.begin(8);
     const std::string when = beside ? "_beside_writes" : "";
     for (const Place& place : places) {
       const std::string name = place.name + when;
@@ -128,11 +101,7 @@ void ask_fences() {
       system[beside][0] = plain;
       system[beside][1] = remote;
     }
-    if (!beside) continue;
-    const bool wrote_all_along = cudaStreamQuery(writer) == cudaErrorNotReady;
-    poke(words + 64, 1u);
-    PROBE(cudaStreamSynchronize(writer));
-    if (!wrote_all_along) give_up("the writing kernel ended before the fences did");
+    if (beside) writer.end();
   }
   PROBE(cudaGetLastError());
   if (domains)

@@ -11,12 +11,10 @@
 namespace rondo::simt::calls {
 namespace {
 
-bool exists(int device) { return device >= 0 && device < platform().config.devices; }
+bool exists(int number) { return platform().device_of(number) >= 0; }
 
 template <class... Args>
-GpuError print(char* text, std::size_t size, int device, fmt::format_string<Args...> format,
-               Args&&... args) {
-  if (!exists(device)) return kGpuInvalidDevice;
+GpuError print(char* text, std::size_t size, fmt::format_string<Args...> format, Args&&... args) {
   if (text == nullptr || size == 0) return kGpuInvalidValue;
   const std::string all = fmt::format(format, std::forward<Args>(args)...);
   const std::size_t length = std::min(all.size(), size - 1);
@@ -116,16 +114,16 @@ const char* error_name(GpuError error) { return row_of(error).name; }
 const char* error_text(GpuError error) { return row_of(error).text; }
 
 GpuError device_count(int* count) {
-  *count = platform().config.devices;
+  *count = static_cast<int>(platform().visible.size());
   return *count == 0 ? kGpuNoDevice : kGpuSuccess;
 }
 GpuError get_device(int* device) {
-  *device = current_device();
+  *device = std::max(platform().number_of(current_device()), 0);
   return kGpuSuccess;
 }
 GpuError set_device(int device) {
   if (!exists(device)) return kGpuInvalidDevice;
-  current_device() = device;
+  current_device() = platform().device_of(device);
   return platform().trouble();
 }
 
@@ -164,18 +162,21 @@ GpuError attribute(int* value, GpuAttribute which, int device) {
 }
 
 GpuError device_name(char* text, std::size_t size, int device) {
-  return print(text, size, device, "Emulated GPU");
+  if (!exists(device)) return kGpuInvalidDevice;
+  return print(text, size, "Emulated GPU");
 }
-GpuError pci_bus_id(char* text, std::size_t size, int device) {
+GpuError pci_bus_id(char* text, std::size_t size, int number) {
+  const int device = platform().device_of(number);
+  if (device < 0) return kGpuInvalidDevice;
   const std::vector<std::string>& given = platform().config.bus_ids;
-  if (device >= 0 && device < static_cast<int>(given.size()))
-    return print(text, size, device, "{}", given[static_cast<std::size_t>(device)]);
-  return print(text, size, device, "{:04x}:{:02x}:00.0", 0x7fff, device + 1);
+  if (device < static_cast<int>(given.size()))
+    return print(text, size, "{}", given[static_cast<std::size_t>(device)]);
+  return print(text, size, "{:04x}:{:02x}:00.0", 0x7fff, device + 1);
 }
 GpuError device_uuid(unsigned char uuid[16], int device) {
   if (!exists(device)) return kGpuInvalidDevice;
-  std::memcpy(uuid, "rondo simt gpu ", 15);
-  uuid[15] = static_cast<unsigned char>(device);
+  const auto found = uuid_of(platform().device_of(device));
+  std::copy(found.begin(), found.end(), uuid);
   return kGpuSuccess;
 }
 
@@ -199,14 +200,15 @@ GpuError synchronize_device() {
 
 GpuError can_access_peer(int* can, int device, int peer) {
   if (!exists(device) || !exists(peer)) return kGpuInvalidDevice;
-  *can = platform().reaches(device, peer) ? 1 : 0;
+  const Platform& p = platform();
+  *can = p.reaches(p.device_of(device), p.device_of(peer)) ? 1 : 0;
   return kGpuSuccess;
 }
 
-GpuError enable_peer_access(int peer) {
+GpuError enable_peer_access(int number) {
   Platform& p = platform();
-  const int device = current_device();
-  if (!exists(peer) || peer == device) return kGpuInvalidDevice;
+  const int device = current_device(), peer = p.device_of(number);
+  if (peer < 0 || peer == device) return kGpuInvalidDevice;
   if (!p.reaches(device, peer)) return kGpuPeerUnsupported;
   const std::lock_guard lock(p.engine.mutex());
   if (const GpuError error = p.unsafe_while_capturing()) return error;
@@ -217,12 +219,13 @@ GpuError enable_peer_access(int peer) {
   return kGpuSuccess;
 }
 
-GpuError disable_peer_access(int peer) {
+GpuError disable_peer_access(int number) {
   constexpr GpuError kPeerNotEnabled = 705;
   Platform& p = platform();
+  const int peer = p.device_of(number);
   const std::lock_guard lock(p.engine.mutex());
   std::uint32_t& peers = p.devices[static_cast<std::size_t>(current_device())].peers;
-  if (!exists(peer) || (peers >> peer & 1) == 0) return kPeerNotEnabled;
+  if (peer < 0 || (peers >> peer & 1) == 0) return kPeerNotEnabled;
   peers &= ~(1u << peer);
   return kGpuSuccess;
 }

@@ -126,8 +126,9 @@ GpuError register_host(void* pointer, std::size_t bytes, unsigned /*flags*/) {
   Platform& p = platform();
   if (const GpuError error = p.trouble()) return error;
   if (pointer == nullptr || bytes == 0) return kGpuInvalidValue;
-  const std::lock_guard lock(p.engine.mutex());
+  std::unique_lock lock(p.engine.mutex());
   if (const GpuError error = p.unsafe_while_capturing()) return error;
+  if (p.config.registers_wait) p.wait_until_idle(lock, current_device());
   if (p.memory.find_registered(address_of(pointer)) != nullptr ||
       p.memory.find_registered(address_of(pointer) + bytes - 1) != nullptr) {
     return kGpuHostMemoryAlreadyRegistered;
@@ -173,7 +174,7 @@ GpuError pointer_info(GpuPointer* info, const void* pointer) {
     return kGpuSuccess;
   }
   const std::uint64_t offset = address_of(pointer) - (by_alias ? found->host_alias : found->begin);
-  info->device = std::max(found->device, 0);
+  info->device = std::max(p.number_of(found->device), 0);
   info->on_device = reinterpret_cast<void*>(found->begin + offset);
   switch (found->kind) {
     case MemoryKind::kDevice:
@@ -195,10 +196,11 @@ GpuError pointer_info(GpuPointer* info, const void* pointer) {
   return kGpuSuccess;
 }
 
-GpuError may_access(bool* may, const void* pointer, int device) {
+GpuError may_access(bool* may, const void* pointer, int number) {
   Platform& p = platform();
   if (const GpuError error = p.trouble_without_context("cuPointerGetAttribute")) return error;
-  if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
+  const int device = p.device_of(number);
+  if (device < 0) return kGpuInvalidDevice;
   const Allocation* const found = find_live(pointer);
   const std::lock_guard lock(p.engine.mutex());
   *may = found != nullptr &&

@@ -35,10 +35,11 @@ GpuError multicast_create(GpuAllocation* object, std::size_t bytes, int devices)
   return kGpuSuccess;
 }
 
-GpuError multicast_add(GpuAllocation object, int device) {
+GpuError multicast_add(GpuAllocation object, int number) {
   Platform& p = platform();
   if (const GpuError error = p.driver_trouble()) return error;
-  if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
+  const int device = p.device_of(number);
+  if (device < 0) return kGpuInvalidDevice;
   const std::lock_guard lock(p.engine.mutex());
   MulticastObject* const found = object_of(p, object);
   return found != nullptr && found->add(device) ? kGpuSuccess : kGpuInvalidValue;
@@ -64,8 +65,9 @@ GpuError multicast_bind(GpuAllocation object, std::size_t at, GpuAllocation memo
                                                                          : kGpuInvalidValue;
 }
 
-GpuError multicast_unbind(GpuAllocation object, int device, std::size_t at, std::size_t bytes) {
+GpuError multicast_unbind(GpuAllocation object, int number, std::size_t at, std::size_t bytes) {
   Platform& p = platform();
+  const int device = p.device_of(number);
   if (const GpuError error = p.driver_trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
   MulticastObject* const found = object_of(p, object);

@@ -55,11 +55,11 @@ GpuError pool_free(void* pointer, GpuStream handle) {
                                    }});
 }
 
-GpuError pool_allow(int owner, int device, bool may) {
+GpuError pool_allow(int of_owner, int of_device, bool may) {
   Platform& p = platform();
   if (const GpuError error = p.trouble()) return error;
-  const int devices = p.config.devices;
-  if (owner < 0 || owner >= devices || device < 0 || device >= devices) return kGpuInvalidDevice;
+  const int owner = p.device_of(of_owner), device = p.device_of(of_device);
+  if (owner < 0 || device < 0) return kGpuInvalidDevice;
   if (owner == device) return may ? kGpuSuccess : kGpuInvalidValue;
   if (!p.reaches(device, owner)) return kGpuInvalidDevice;
   const std::lock_guard lock(p.engine.mutex());

@@ -118,7 +118,7 @@ GpuError stream_device(GpuStream handle, int* device) {
   const std::lock_guard lock(p.engine.mutex());
   const Stream* const stream = p.stream(handle);
   if (stream == nullptr) return kGpuInvalidHandle;
-  *device = stream->device;
+  *device = p.number_of(stream->device);
   return kGpuSuccess;
 }
 

@@ -25,7 +25,7 @@ std::byte* bytes_at(const void* pointer, std::size_t bytes, const char* what) {
   if (found == nullptr) return reinterpret_cast<std::byte*>(address);
   const bool holds = found->holds(address, bytes);
   const bool early = found->pooled && !found->given_out_by_pool();
-  if (!found->freed && holds && !early) return found->real + (address - found->begin);
+  if (!found->freed && holds && !early) return found->for_copies() + (address - found->begin);
   report(found->freed ? Violation::kUseAfterFree : Violation::kBadAccess,
          fmt::format("a {} of {} bytes at {:#x} {} an allocation of {} bytes at {:#x}", what, bytes,
                      address,

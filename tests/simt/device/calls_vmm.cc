@@ -22,7 +22,8 @@ constexpr const char* kName = "rondo-simt-vmm-";
 void drop_reference(Platform& p, std::uint64_t id) {
   const auto found = p.shareables.find(id);
   if (--found->second.references > 0) return;
-  if (found->second.file >= 0) close(found->second.file);
+  for (const int file : {found->second.file, found->second.copied})
+    if (file >= 0) close(file);
   if (found->second.counted)
     p.devices[static_cast<std::size_t>(found->second.device)].used -= found->second.bytes;
   p.shareables.erase(found);
@@ -48,15 +49,16 @@ Allocation* mapping_at(Platform& p, const void* address) {
 }  // namespace
 
 GpuError vmm_granularity(std::size_t* bytes, int device) {
-  if (device < 0 || device >= platform().config.devices) return kGpuInvalidDevice;
+  if (platform().device_of(device) < 0) return kGpuInvalidDevice;
   *bytes = kGranularity;
   return kGpuSuccess;
 }
 
-GpuError vmm_create(GpuAllocation* allocation, std::size_t bytes, int device) {
+GpuError vmm_create(GpuAllocation* allocation, std::size_t bytes, int number) {
   Platform& p = platform();
   if (const GpuError error = p.driver_trouble()) return error;
-  if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
+  const int device = p.device_of(number);
+  if (device < 0) return kGpuInvalidDevice;
   if (bytes == 0 || bytes % kGranularity != 0) return kGpuInvalidValue;
   const std::lock_guard lock(p.engine.mutex());
   if (!p.has_memory(device, bytes)) return kGpuOutOfMemory;
@@ -106,6 +108,11 @@ GpuError vmm_map(void* address, std::size_t bytes, GpuAllocation allocation) {
                                                 : p.memory.map(at, bytes, found->second.file, 0,
                                                                found->second.device, 0, true);
   if (made == nullptr) return kGpuOutOfMemory;
+  if (const int copied = found->second.copied; copied >= 0) {
+    void* const other = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, copied, 0);
+    if (other == MAP_FAILED) return kGpuOutOfMemory;
+    made->copied = static_cast<std::byte*>(other);
+  }
   made->host_alias = allocation;
   ++found->second.references;
   return kGpuSuccess;
@@ -122,10 +129,11 @@ GpuError vmm_unmap(void* address, std::size_t bytes) {
   return kGpuSuccess;
 }
 
-GpuError vmm_allow(void* address, std::size_t bytes, int device) {
+GpuError vmm_allow(void* address, std::size_t bytes, int number) {
   Platform& p = platform();
   if (const GpuError error = p.driver_trouble()) return error;
-  if (device < 0 || device >= p.config.devices) return kGpuInvalidDevice;
+  const int device = p.device_of(number);
+  if (device < 0) return kGpuInvalidDevice;
   const std::lock_guard lock(p.engine.mutex());
   Allocation* const found = mapping_at(p, address);
   if (found == nullptr || found->bytes != bytes) return kGpuInvalidValue;
@@ -160,13 +168,18 @@ GpuError vmm_import(GpuAllocation* allocation, int fd) {
   const int device = device_of(fd);
   struct stat file {};
   if (device < 0 || device >= p.config.devices || fstat(fd, &file) != 0) return kGpuInvalidValue;
-  // P2P that does not work: the importing device reaches a private copy instead.
-  const bool lost = p.config.p2p == Config::PeerAccess::kLost && device != current_device();
+  // P2P that does not work: the importing device, or only its kernels, reach a private copy
+  // instead.
+  const bool copies = p.config.p2p == Config::PeerAccess::kCopies && device != current_device();
+  const bool lost =
+      copies || (p.config.p2p == Config::PeerAccess::kLost && device != current_device());
   const int own =
       lost ? memfd_create("rondo-simt-lost", MFD_CLOEXEC) : fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (own < 0 || (lost && ftruncate(own, file.st_size) != 0)) return kGpuOutOfMemory;
   *allocation = p.next_id++;
-  p.shareables[*allocation] = {own, static_cast<std::size_t>(file.st_size), device, 1};
+  Shareable& made = p.shareables[*allocation];
+  made = {own, static_cast<std::size_t>(file.st_size), device, 1};
+  if (copies) made.copied = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   return kGpuSuccess;
 }
 

@@ -3,8 +3,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string_view>
@@ -44,8 +46,11 @@ void set_p2p(Config& config, const std::string& p2p) {
     config.p2p = Config::PeerAccess::kPairs;
   } else if (p2p == "lost") {
     config.p2p = Config::PeerAccess::kLost;
+  } else if (p2p == "copies") {
+    config.p2p = Config::PeerAccess::kCopies;
   } else if (p2p != "all") {
-    refuse(fmt::format("RONDO_SIMT has p2p '{}'; there are all, none, pairs and lost", p2p));
+    refuse(
+        fmt::format("RONDO_SIMT has p2p '{}'; there are all, none, pairs, lost and copies", p2p));
   }
 }
 
@@ -59,6 +64,34 @@ void set_frees(Config& config, const std::string& frees) {
   if (frees != "wait" && frees != "chance")
     refuse(fmt::format("RONDO_SIMT has frees '{}'; there are wait and chance", frees));
   config.frees_wait = frees == "wait";
+}
+
+void set_registers(Config& config, const std::string& registers) {
+  if (registers != "wait" && registers != "now")
+    refuse(fmt::format("RONDO_SIMT has registers '{}'; there are wait and now", registers));
+  config.registers_wait = registers == "wait";
+}
+
+// The device that an entry of CUDA_VISIBLE_DEVICES names; -1: none, or several.
+int named_device(std::string_view entry, int devices) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (!entry.empty() && entry.size() < 9 && std::all_of(entry.begin(), entry.end(), is_digit)) {
+    const int device = std::atoi(std::string(entry).c_str());
+    return device < devices ? device : -1;
+  }
+  constexpr std::string_view kOfGpus = "GPU-";
+  if (!entry.starts_with(kOfGpus) || entry.size() == kOfGpus.size()) return -1;
+  int found = -1;
+  for (int device = 0; device < devices; ++device) {
+    std::string text(kOfGpus);
+    const auto uuid = uuid_of(device);
+    for (std::size_t i = 0; i < uuid.size(); ++i)
+      text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+    if (!text.starts_with(entry)) continue;
+    if (found >= 0) return -1;
+    found = device;
+  }
+  return found;
 }
 
 // Bus ids of the <pci> elements whose class is a display controller.
@@ -101,6 +134,7 @@ void set(Config& config, const std::string& key, const std::string& value) {
   if (key == "topology") return set_topology(config, value);
   if (key == "lines") return set_lines(config, value);
   if (key == "frees") return set_frees(config, value);
+  if (key == "registers") return set_registers(config, value);
   if (key == "ordering") return set_ordering(config, value);
   const std::uint64_t n = number("a value in RONDO_SIMT", value);
   if (key == "queues") {
@@ -146,6 +180,7 @@ Config Config::from_environment() {
     config.devices = static_cast<int>(number("RONDO_SIMT_DEVICES", devices));
   if (config.devices > kMaxDevices)
     refuse(fmt::format("RONDO_SIMT_DEVICES is {}, at most {}", config.devices, kMaxDevices));
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) config.visible = visible;
   if (const char* seed = std::getenv("RONDO_SIMT_SEED"))
     config.seed = number("RONDO_SIMT_SEED", seed);
   if (const char* connections = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"))
@@ -170,7 +205,7 @@ Config Config::from_environment() {
 std::string Config::reproducer() const {
   std::string text = fmt::format("RONDO_SIMT_DEVICES={} RONDO_SIMT_SEED={}", devices, seed);
   const char* const mode = weak ? "weak" : threads > 0 ? "parallel" : "seed";
-  constexpr const char* kP2p[] = {"all", "none", "pairs", "lost"};
+  constexpr const char* kP2p[] = {"all", "none", "pairs", "lost", "copies"};
   text += fmt::format(" RONDO_SIMT=mode={},queues={},p2p={},multiprocessors={}", mode, queues,
                       kP2p[static_cast<int>(p2p)], multiprocessors);
   if (!multicast) text += ",multicast=0";
@@ -183,12 +218,38 @@ std::string Config::reproducer() const {
   if (commands != Config{}.commands) text += fmt::format(",commands={}", commands);
   if (cooperative > 0) text += fmt::format(",cooperative={}", cooperative);
   if (frees_wait) text += ",frees=wait";
+  if (registers_wait) text += ",registers=wait";
   if (pace != 0) text += fmt::format(",pace={}", pace);
   if (whole_lines) text += ",lines=whole";
   if (blocking_launches) text = "CUDA_LAUNCH_BLOCKING=1 " + text;
+  if (visible) text = fmt::format("CUDA_VISIBLE_DEVICES='{}' {}", *visible, text);
   if (out_of_memory != 0) text += fmt::format(",out_of_memory={}", out_of_memory);
   if (lost != 0) text += fmt::format(",lost={}", lost);
   return text;
+}
+
+std::vector<int> Config::visible_devices() const {
+  std::vector<int> found;
+  if (!visible) {
+    for (int device = 0; device < devices; ++device) found.push_back(device);
+    return found;
+  }
+  for (std::string_view left = *visible; !left.empty();) {
+    const std::size_t comma = std::min(left.find(','), left.size());
+    const int device = named_device(left.substr(0, comma), devices);
+    if (device < 0) break;
+    if (std::find(found.begin(), found.end(), device) != found.end()) return {};
+    found.push_back(device);
+    left.remove_prefix(std::min(comma + 1, left.size()));
+  }
+  return found;
+}
+
+std::array<unsigned char, 16> uuid_of(int device) {
+  std::array<unsigned char, 16> uuid{};
+  std::memcpy(uuid.data(), "rondo simt gpu ", 15);
+  uuid[15] = static_cast<unsigned char>(device);
+  return uuid;
 }
 
 }  // namespace rondo::simt

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Config: the machine that the emulated GPUs pretend to be, from the environment or from a test.
 //
-//   RONDO_SIMT_DEVICES=8   number of devices
+//   RONDO_SIMT_DEVICES=8   number of devices of the machine
+//   CUDA_VISIBLE_DEVICES   those that the process sees, as CUDA's programs number them: numbers or
+//                          beginnings of UUIDs. What follows an entry that names none does not
+//                          count; a list that names one twice shows none. Hidden devices stay
+//                          usable through memory that other processes share
 //   RONDO_SIMT_SEED=1      seed of all random choices
 //   RONDO_SIMT=a=b,...     the rest:
 //     mode=seed|weak|parallel   how kernels run: one thread at a time; the same with weak memory;
 //     or
 //                               on OS threads, which is fast and not repeatable
 //     queues=N          hardware queues per device (0: 1 to 8, by the seed); streams share them
-//     p2p=all|none|pairs|lost   which devices have peer access (pairs: 0-1, 2-3, ...); lost: all,
-//     but
-//                               what a device writes into imported memory of another one is lost
+//     p2p=all|none|pairs|lost|copies   which devices have peer access (pairs: 0-1, 2-3, ...);
+//                               lost: all, but what a device writes into imported memory of another
+//                               one is lost; copies: the same for kernels, while copies arrive
 //     topology=FILE     devices get the bus ids of the GPUs of NCCL's topology file, in its order;
 //                       set NCCL_TOPO_FILE to the same file for Rondo
 //     multiprocessors=N, memory=MiB       per device
@@ -31,6 +35,8 @@
 //                       always wait until the device is idle, as drivers do, also for commands that
 //                       arrive while they wait, and allocation never waits; chance: both wait at
 //                       random, which is all that CUDA promises
+//     registers=wait|now        wait: cudaHostRegister waits until all that its device had to do
+//                               when it was called has finished, as some drivers do
 //     pace=N            delay of a kernel's start, in microseconds after it could begin
 //     standstill=N      seconds without progress after which a waiting call prints what the queues
 //                       hold (20; 0: never)
@@ -41,7 +47,9 @@
 //   CUDA_DEVICE_MAX_CONNECTIONS=N   hardware queues per device, unless RONDO_SIMT has queues
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,9 +58,10 @@
 namespace rondo::simt {
 
 struct Config {
-  enum class PeerAccess : std::uint8_t { kAll, kNone, kPairs, kLost };
+  enum class PeerAccess : std::uint8_t { kAll, kNone, kPairs, kLost, kCopies };
 
   int devices = 8;
+  std::optional<std::string> visible{};  // CUDA_VISIBLE_DEVICES; nullopt: all
   std::uint64_t seed = 1;
   bool weak = false;
   bool whole_lines = false;
@@ -75,14 +84,18 @@ struct Config {
   bool flushes = true;         // the driver flushes what adapters have written
   bool ordered_writes = true;  // adapters' writes are visible without a flush
   bool frees_wait = false;
+  bool registers_wait = false;
   std::uint64_t out_of_memory = 0;  // 0: never
   std::uint64_t lost = 0;           // 0: never
   bool blocking_launches = false;
   bool lazy_loading = true;
   bool own_thread = true;  // false: the device runs only while a call waits for it
 
-  static Config from_environment();  // on bad values, prints an error and ends the process
-  std::string reproducer() const;    // environment variables that repeat the run
+  static Config from_environment();          // on bad values, prints an error and ends the process
+  std::string reproducer() const;            // environment variables that repeat the run
+  std::vector<int> visible_devices() const;  // numbers on the machine, in the process's order
 };
+
+std::array<unsigned char, 16> uuid_of(int device);
 
 }  // namespace rondo::simt

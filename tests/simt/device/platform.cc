@@ -41,14 +41,15 @@ void replace_platform(const Config& config) {
   Platform* const old = only.exchange(nullptr);
   // After a fork, it is the parent's: its threads do not exist here.
   if (old != nullptr && old->process == getpid()) delete old;
-  only = new Platform(config);
-  current_device() = 0;
+  Platform* const made = new Platform(config);
+  only = made;
+  current_device() = std::max(made->device_of(0), 0);
   has_context() = false;
   current_capture_mode() = 0;
 }
 
 int& current_device() {
-  thread_local int device = 0;
+  thread_local int device = std::max(platform().device_of(0), 0);
   return device;
 }
 bool& has_context() {
@@ -67,6 +68,7 @@ std::uint64_t current_thread() {
 
 Platform::Platform(const Config& of)
     : config(of),
+      visible(of.visible_devices()),
       devices(static_cast<std::size_t>(of.devices)),
       process(getpid()),
       engine(memory, of) {
@@ -83,6 +85,11 @@ Platform::~Platform() {
   for (const Device& device : devices) close(device.file);
   for (const auto& [id, shareable] : shareables)
     if (shareable.file >= 0) close(shareable.file);
+}
+
+int Platform::number_of(int device) const {
+  const auto found = std::find(visible.begin(), visible.end(), device);
+  return found == visible.end() ? -1 : static_cast<int>(found - visible.begin());
 }
 
 std::vector<int> devices_with_context() {
@@ -112,7 +119,7 @@ GpuError Platform::trouble_without_context(const char* call) const {
 GpuError Platform::driver_trouble() const {
   if (getpid() != process) return kInitializationError;
   if (Engine::in_callback()) return kGpuNotPermitted;
-  if (devices.empty()) return kGpuNoDevice;
+  if (visible.empty()) return kGpuNoDevice;
   return devices[static_cast<std::size_t>(current_device())].sticky;
 }
 
@@ -225,6 +232,7 @@ bool Platform::reaches(int device, int peer) const {
   switch (config.p2p) {
     case Config::PeerAccess::kAll:
     case Config::PeerAccess::kLost:
+    case Config::PeerAccess::kCopies:
       return true;
     case Config::PeerAccess::kNone:
       return false;

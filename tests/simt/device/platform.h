@@ -49,6 +49,7 @@ struct Shareable {  // VMM: physical memory
   int references;
   bool counted = false;  // its maker counts it as used on the device
   bool fabric = false;   // has fabric handles
+  int copied = -1;       // if `file` is a private copy for kernels: what copies move
   std::shared_ptr<MulticastObject> multicast{};
 };
 
@@ -95,7 +96,17 @@ class Platform {
   // Waits as a free does: also for commands that arrive while it waits.
   void wait_as_free(std::unique_lock<std::mutex>& lock, int device);
 
+  // The number on the machine of a device as programs number it, by CUDA_VISIBLE_DEVICES, and the
+  // reverse; -1: there is none. All else here counts the machine's devices.
+  int device_of(int number) const {
+    return number >= 0 && number < static_cast<int>(visible.size())
+               ? visible[static_cast<std::size_t>(number)]
+               : -1;
+  }
+  int number_of(int device) const;
+
   const Config config;
+  const std::vector<int> visible;  // devices that programs of this process see
   AddressSpace memory;
   std::vector<Device> devices;
   std::unordered_map<Stream*, std::unique_ptr<Stream>> streams;

@@ -155,6 +155,7 @@ void AddressSpace::release(Allocation& allocation) {
     host_changes_.fetch_add(1, std::memory_order_release);
     return;
   }
+  if (allocation.copied != nullptr) munmap(allocation.copied, allocation.bytes);
   const std::size_t in_page = allocation.begin % kPage;
   mmap(allocation.real - in_page, round_up(in_page + allocation.bytes, kPage), PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

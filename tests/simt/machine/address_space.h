@@ -41,7 +41,10 @@ struct Allocation {
   std::atomic<bool> freed{false};
   bool pooled = false;  // of a pool; no access bits: not allocated yet
   std::shared_ptr<const MulticastObject> multicast{};
+  std::byte* copied =
+      nullptr;  // not null: where copies and stream memory operations find the bytes
 
+  std::byte* for_copies() const { return copied != nullptr ? copied : real; }
   bool holds(std::uint64_t address, std::size_t count) const {
     return address >= begin && address - begin <= bytes && count <= bytes - (address - begin);
   }

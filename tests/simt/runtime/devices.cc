@@ -87,8 +87,8 @@ RONDO_CUDART cudaGetDeviceProperties(void* properties, int device) {
   put(properties, 296, std::uint64_t{48 << 10});
   put(properties, 304, 64 << 10);
   put(properties, 320, 1024);
-  put(properties, 568, device + 1);  // pciBusID
-  put(properties, 576, 0x7fff);      // pciDomainID
+  put(properties, 568, platform().device_of(device) + 1);  // pciBusID
+  put(properties, 576, 0x7fff);                            // pciDomainID
   for (const Field& field : kFields) {
     int value = 0;
     calls::attribute(&value, field.source, device);

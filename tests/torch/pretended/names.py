@@ -11,7 +11,7 @@ import torch
 import torch.cuda.comm
 import torch.cuda.gds
 import torch.cuda.green_contexts
-from rondo.torch.pretended_refusals import REFUSED
+from rondo.torch.pretended_cuda import REFUSED
 
 MODULES = [
     "torch.cuda", "torch.cuda.amp", "torch.cuda.comm", "torch.cuda.gds", "torch.cuda.graphs",

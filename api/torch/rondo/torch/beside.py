@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rondo for the CPU tensors of a group that has another backend for its GPUs.
+"""Groups of Rondo beside other backends: for the CPU tensors of a group, or with a group's ranks.
 
     init_process_group("cpu:rondo,cuda:nccl")
 
@@ -15,9 +15,10 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from rondo.torch.backend import HAS_PYTHON_BACKENDS, RondoBackend
+from rondo.torch.hooks import HAS_PYTHON_BACKENDS, RondoBackend
+from rondo.torch.meeting import of_new_group
 from rondo.torch.process_group import RondoProcessGroup
-from rondo.torch.untraced import untraced
+from rondo.torch.traced import untraced
 
 
 class Beside(RondoBackend):
@@ -39,6 +40,14 @@ in_use: set[Beside] = set()
 untraced(Beside)
 
 
+def other_devices() -> dict[str, str]:
+    """Devices of the group that torch is creating that have another backend than rondo."""
+    config = of_new_group("backend_config")
+    if not isinstance(config, dist.BackendConfig):
+        return {}
+    return {d: b for d, b in config.get_device_backend_map().items() if b != "rondo"}
+
+
 def create_beside(
     others: dict[str, str], store: dist.Store, rank: int, size: int, timeout: timedelta
 ) -> Beside:
@@ -50,3 +59,18 @@ def create_beside(
             "tensors and one for the others"
         )
     return Beside(RondoProcessGroup(store, rank, size, timeout))
+
+
+def timeout_of(group: dist.ProcessGroup) -> timedelta:
+    backend = group._get_backend(torch.device("cpu"))
+    own = getattr(getattr(backend, "options", None), "_timeout", None)
+    return own or dist.constants.default_pg_timeout
+
+
+def mirror(group: dist.ProcessGroup) -> RondoProcessGroup:
+    """A group of Rondo with the ranks of a group of another backend, which stays as it is. All
+    ranks of the group call this at the same time. They meet in the group's store."""
+    _, store = dist.distributed_c10d._world.pg_map[group]
+    store = store or dist.distributed_c10d._get_default_store()  # None: split from another group
+    own = dist.PrefixStore(f"rondo.mirror/{group.group_name}", store)
+    return RondoProcessGroup(own, group.rank(), group.size(), timeout_of(group))

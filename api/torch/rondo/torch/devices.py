@@ -2,7 +2,8 @@
 """Under rondo.torch.run --device: a program for many GPUs on the CPU, or on one GPU.
 
 Every GPU that the program names (cuda, cuda:3, 3) becomes the one device. torch.cuda and
-torch.accelerator answer as if there were as many GPUs as ranks.
+torch.accelerator answer as if there were as many GPUs as ranks. On the CPU, autocast, capturable
+optimizers and DataParallel work too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import torch
 import torch.distributed.device_mesh
 from torch.overrides import TorchFunctionMode
 
-from rondo.torch import pretended_cuda, pretended_training
+from rondo.torch import pretended_cuda
 
 _current = 0
 
@@ -111,7 +112,9 @@ def pretend(target_name: str) -> None:
         on_one_gpu(target)
     else:
         pretended_cuda.install(devices(), lambda: _current, set_device)
-        pretended_training.install()
+        autocast_too()
+        capturable_here()
+        one_replica()
         torch.Tensor.pin_memory = lambda tensor, *_: tensor  # also in threads of DataLoader
         torch.nn.Module.cuda = lambda module, *_: module
         torch.nn.Module.to = without_gpus(torch.nn.Module.to, target)
@@ -210,6 +213,57 @@ def ddp_on(init: Any, target: torch.device) -> Any:
         init(self, module, device_ids, output_device, *rest, **named)
 
     return ddp_init
+
+
+def autocast_too() -> None:
+    """Under autocast("cuda") the CPU computes in the type that the GPU would have used."""
+    kind = torch.amp.autocast_mode.autocast
+    enter, leave = kind.__enter__, kind.__exit__
+
+    @functools.wraps(enter)
+    def enter_both(self):
+        if self.device == "cuda":
+            inner = kind("cpu", self.fast_dtype, self._enabled, self._cache_enabled)
+            if not hasattr(self, "_rondo_inner"):
+                self._rondo_inner = []
+            self._rondo_inner.append(inner)
+            inner.__enter__()
+        return enter(self)
+
+    @functools.wraps(leave)
+    def leave_both(self, *what):
+        left = leave(self, *what)
+        if self.device == "cuda":
+            self._rondo_inner.pop().__exit__(*what)
+        return left
+
+    kind.__enter__, kind.__exit__ = enter_both, leave_both
+
+
+def capturable_here() -> None:
+    """Optimizers with capturable=True refuse parameters on the CPU; here they are allowed."""
+    name = "_get_capturable_supported_devices"  # private: without it they raise an error
+    supported = getattr(sys.modules.get("torch.optim.optimizer"), name, None)
+    if supported is None:
+        return
+
+    @functools.wraps(supported)
+    def with_cpu(*arguments, **named):
+        return [*supported(*arguments, **named), "cpu"]
+
+    for module in [m for n, m in list(sys.modules.items()) if n.startswith("torch.optim")]:
+        if getattr(module, name, None) is supported:
+            setattr(module, name, with_cpu)
+
+
+def one_replica() -> None:
+    """All GPUs of DataParallel are the CPU: its module runs once."""
+
+    def init(self, module, device_ids: Any = None, output_device: Any = None, dim: int = 0):
+        torch.nn.Module.__init__(self)
+        self.module, self.device_ids, self.dim = module, [], dim
+
+    torch.nn.DataParallel.__init__ = init
 
 
 class NoGpu(RuntimeError):

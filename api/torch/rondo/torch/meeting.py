@@ -4,6 +4,10 @@
 A store outlives groups, so keys contain the group's generation: how often this rank has been in a
 group of this size and name. Each rank publishes that it is present, and its world size. If these
 conflict, the error names both sides.
+
+The communicator gets the group's description or name, which torch does not pass to a backend: they
+are variables of torch's function that creates a group. A torch that calls them otherwise costs that
+name, and nothing else.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import ctypes
 import logging
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -19,9 +24,7 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch.distributed import DistBackendError, Store
 
-from rondo.torch.creation import title
-from rondo.torch.errors import check
-from rondo.torch.library import CommOptions, NamedConfig, UniqueId, lib
+from rondo.torch.library import CommOptions, NamedConfig, UniqueId, check, lib
 
 LOOK_SECONDS = 0.5  # between two checks for wrong ranks
 MAX_NAMED = 16
@@ -32,6 +35,26 @@ MAX_NAMED = 16
 # removes its file, even if a fast rank has just opened it again; that rank's data would be lost.
 MAX_KEPT = 4
 _kept: dict[tuple[str, int], Store] = {}  # by place, the one used last at the end
+
+
+CREATES_GROUPS = "_new_process_group_helper"
+UNDESCRIBED = (None, "", "undefined")
+
+
+def of_new_group(name: str) -> object:
+    """A variable of the function that is creating a group; None: not there."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_name != CREATES_GROUPS:
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals.get(name)
+
+
+def title() -> str:
+    """The group's description (group_desc), else its name; as in `rondo ps` and the metrics."""
+    description, name = of_new_group("group_desc"), of_new_group("group_name")
+    if description not in UNDESCRIBED:
+        return str(description)
+    return "" if name in UNDESCRIBED else f"group {name}"
 
 
 def keep_store(store: Store) -> None:

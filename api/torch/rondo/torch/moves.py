@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives that only move data, and the barrier, mapped to C calls.
+"""Collectives that only move data, the barrier and messages with tags, mapped to C calls.
 
 Any element type can be moved. Methods have torch's names, which differ between torch versions.
 """
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
+
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from rondo.torch.buffers import Buffers, counts_of, expect, same_sizes
-from rondo.torch.elements import moved, moved_as
+from rondo.torch.calls import profiled
 from rondo.torch.hooks import older
-from rondo.torch.library import lib
-from rondo.torch.profile import profiled
+from rondo.torch.library import check, lib, moved, moved_as
+from rondo.torch.memory import Buffers, counts_of, expect, same_sizes
+from rondo.torch.traced import untraced
+from rondo.torch.work import QueuedWork
 
 BROADCAST, BARRIER, ALLTOALL = (
     c10d.BroadcastOptions(),
@@ -247,3 +251,64 @@ class Moves:
         comm = self._comm
         with self._limited(None if opts.asyncOp else self._own_limit(opts)):
             return self._run(opts, lambda stream: lib.rondoBarrier(comm, stream), Buffers(), [])
+
+
+# ---- messages ----
+
+ANY_SOURCE = -1
+
+
+@untraced
+class MessageWork(QueuedWork):
+    """A send is done when its bytes are buffered or sent, a receive when they have arrived."""
+
+    _source = ANY_SOURCE
+
+    def _at_end(self, request: int) -> None:
+        source = ctypes.c_int()
+        check(lib.rondoRequestSource(request, ctypes.byref(source)))
+        self._source = source.value
+
+    def _expire(self, seconds: float) -> None:
+        request = self._request
+        if request is not None:
+            lib.rondoRequestCancel(request, seconds)
+
+    def _source_rank(self) -> int:
+        return self._source
+
+    def source_rank(self) -> int:
+        return self._source
+
+
+class Messages:
+    @profiled("send", 0, nccl=lambda group, given: f"send {group.rank()}->{given[1]}")
+    def send(self, tensors: list[torch.Tensor], destination: int, tag: int = 0) -> dist.Work:
+        buffers = Buffers()
+        return self._message(lib.rondoIsend, buffers.read(*tensors), destination, tag, buffers, [])
+
+    @profiled("recv", 0, nccl=lambda group, given: f"recv {group.rank()}<-{given[1]}")
+    def recv(self, tensors: list[torch.Tensor], source: int, tag: int = 0) -> dist.Work:
+        buffers = Buffers()
+        dense = buffers.written(*tensors)
+        return self._message(lib.rondoIrecv, dense, source, tag, buffers, tensors)
+
+    @profiled("recvAnySource", 0)
+    def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> dist.Work:
+        return self.recv(tensors, ANY_SOURCE, tag)
+
+    def _message(
+        self,
+        start: Callable[..., int],
+        dense: torch.Tensor,
+        peer: int,
+        tag: int,
+        buffers: Buffers,
+        results: list[torch.Tensor],
+    ) -> dist.Work:
+        request = ctypes.c_void_p()
+        count, kind = moved(dense)
+        check(start(dense.data_ptr(), count, kind, peer, tag, self._comm, ctypes.byref(request)))
+        work = MessageWork(request.value, results, self._seconds)
+        work.buffers, work.others_need_it = buffers, start is lib.rondoIsend
+        return self._keep(work)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.cuda and torch.accelerator where every GPU is the CPU.
 
-ANSWERS replace what a CPU build of torch lacks; pretended_refusals.py lists the rest, with reasons.
+ANSWERS replace what a CPU build of torch lacks; py lists the rest, with reasons.
 A name is replaced in every module that has it, so that torch's own code uses the same.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from rondo.torch import pretended_memory, pretended_refusals, pretended_streams
+from rondo.torch import pretended_runtime
 
 NAME = "CPU by rondo.torch.run"
 CAPABILITY, ARCHITECTURE, NCCL_VERSION = (9, 0), "sm_90", (2, 28, 9)
@@ -33,7 +33,8 @@ SUBMODULES = (
 def properties(_: Any = None) -> types.SimpleNamespace:
     return types.SimpleNamespace(
         name=NAME, major=CAPABILITY[0], minor=CAPABILITY[1], multi_processor_count=os.cpu_count(),
-        total_memory=pretended_memory.total(), warp_size=32, is_integrated=0, is_multi_gpu_board=0,
+        total_memory=pretended_runtime.total_memory(), warp_size=32, is_integrated=0,
+        is_multi_gpu_board=0,
         max_threads_per_multi_processor=2048, max_threads_per_block=1024, gcnArchName="",
         regs_per_multiprocessor=65536, shared_memory_per_block=49152, L2_cache_size=1 << 20,
         shared_memory_per_block_optin=232448, shared_memory_per_multiprocessor=233472,
@@ -53,7 +54,7 @@ class Runtime:
 
     cudaProfilerStart = cudaProfilerStop = staticmethod(lambda *_: 0)
     cudaHostRegister = cudaHostUnregister = staticmethod(lambda *_: 0)
-    cudaMemGetInfo = staticmethod(pretended_memory.free_and_total)
+    cudaMemGetInfo = staticmethod(pretended_runtime.free_and_total)
 
     @staticmethod
     def cudaGetErrorString(code: int) -> str:
@@ -89,15 +90,15 @@ def types_of_elements() -> dict[str, Any]:
 
 
 ANSWERS = {
-    "Stream": pretended_streams.Stream,
-    "ExternalStream": pretended_streams.ExternalStream,
-    "Event": pretended_streams.Event,
-    "stream": pretended_streams.StreamContext,
-    "StreamContext": pretended_streams.StreamContext,
-    "current_stream": pretended_streams.current_stream,
-    "set_stream": pretended_streams.set_stream,
-    "default_stream": lambda *_: pretended_streams.DEFAULT,
-    "get_stream_from_external": pretended_streams.ExternalStream,
+    "Stream": pretended_runtime.Stream,
+    "ExternalStream": pretended_runtime.ExternalStream,
+    "Event": pretended_runtime.Event,
+    "stream": pretended_runtime.StreamContext,
+    "StreamContext": pretended_runtime.StreamContext,
+    "current_stream": pretended_runtime.current_stream,
+    "set_stream": pretended_runtime.set_stream,
+    "default_stream": lambda *_: pretended_runtime.DEFAULT,
+    "get_stream_from_external": pretended_runtime.ExternalStream,
     "is_current_stream_capturing": lambda: False,
     "get_device_properties": properties,
     "get_device_name": lambda *_: NAME,
@@ -126,7 +127,7 @@ ANSWERS = {
     "set_rng_state": lambda state, *_: torch.set_rng_state(state),
     "get_rng_state_all": lambda: [torch.get_rng_state()],
     "set_rng_state_all": lambda states: torch.set_rng_state(states[0]),
-    **pretended_memory.ANSWERS,
+    **pretended_runtime.MEMORY_ANSWERS,
     **types_of_elements(),
     **dict.fromkeys(
         (
@@ -140,10 +141,10 @@ ANSWERS = {
     ),
 }  # fmt: skip
 OF_ACCELERATOR = {
-    "current_stream": pretended_streams.current_stream,
-    "set_stream": pretended_streams.set_stream,
+    "current_stream": pretended_runtime.current_stream,
+    "set_stream": pretended_runtime.set_stream,
     "get_device_capability": lambda *_: {"supported_dtypes": set(KINDS)},
-    **pretended_memory.OF_ACCELERATOR,
+    **pretended_runtime.MEMORY_OF_ACCELERATOR,
     **dict.fromkeys(
         (
             "synchronize", "empty_cache", "empty_host_cache", "reset_accumulated_memory_stats",
@@ -159,6 +160,89 @@ OF_NVTX = {
 }
 OF_NCCL = {"is_available": lambda tensors=(): True, "version": lambda: NCCL_VERSION}
 KINDS = tuple(v for v in vars(torch).values() if isinstance(v, torch.dtype))
+
+GRAPHS = (
+    "the CPU records no graph of launches; run the step without one (torch.compile works: leave "
+    'out mode="reduce-overhead" and backend="cudagraphs")'
+)
+NVML = "there is no GPU with sensors to read"
+HANDLES = "there is no GPU library that could have a handle"
+ALLOCATOR = "tensors are in CPU memory, which torch.cuda's allocator does not manage"
+COMPILER = "the CPU does not run CUDA C++"
+TUNING = "there is no GPU library with kernels to tune"
+SEVERAL = "it is for several GPUs of one process; use torch.distributed"
+STORAGE = "GPU memory cannot be written to a file directly: use torch.save and torch.load"
+
+# By module. Names refused in torch.cuda are also refused in its submodules.
+REFUSED: dict[str, dict[str, str]] = {
+    "torch.cuda": {
+        **dict.fromkeys(
+            (
+                "CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "export_dot",
+                "export_graph_data", "register_graph_capture_start_hook",
+                "register_graph_capture_end_hook", "register_graph_instantiate_hook",
+                "register_graph_replay_start_hook", "register_graph_replay_end_hook",
+                "register_graph_destroy_hook",
+            ),
+            GRAPHS,
+        ),
+        **dict.fromkeys(("utilization", "temperature", "power_draw", "clock_rate"), NVML),
+        "memory_usage": NVML,
+        **dict.fromkeys(("current_blas_handle", "current_solver_handle", "GreenContext"), HANDLES),
+        "SMPartition": "the CPU has no multiprocessors to divide",
+        **dict.fromkeys(("caching_allocator_alloc", "caching_allocator_delete"), ALLOCATOR),
+        **dict.fromkeys(("CUDAPluggableAllocator", "change_current_allocator"), ALLOCATOR),
+        **dict.fromkeys(("MemPool", "use_mem_pool"), ALLOCATOR),
+    },
+    "torch.cuda.jiterator": dict.fromkeys(
+        ("_create_jit_fn", "_create_multi_output_jit_fn"), COMPILER
+    ),
+    "torch.cuda.tunable": dict.fromkeys(
+        (
+            "enable", "is_enabled", "tuning_enable", "tuning_is_enabled", "record_untuned_enable",
+            "record_untuned_is_enabled", "set_max_tuning_duration", "get_max_tuning_duration",
+            "set_max_tuning_iterations", "get_max_tuning_iterations", "set_filename",
+            "get_filename", "get_results", "get_validators", "read_file", "write_file",
+            "write_file_on_exit", "tune_gemm_in_file", "mgpu_tune_gemm_in_file",
+            "set_rotating_buffer_size", "get_rotating_buffer_size",
+            "set_numerical_check_tolerances", "set_cublaslt_requested_algo_count",
+        ),
+        TUNING,
+    ),
+    "torch.cuda.nccl": dict.fromkeys(
+        (
+            "all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "init_rank",
+            "unique_id",
+        ),
+        SEVERAL,
+    ),
+    "torch.cuda.comm": dict.fromkeys(
+        (
+            "broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced", "scatter",
+            "gather",
+        ),
+        SEVERAL,
+    ),
+    "torch.cuda.gds": dict.fromkeys(
+        ("gds_register_buffer", "gds_deregister_buffer", "GdsFile"), STORAGE
+    ),
+    "torch.accelerator": {"Graph": GRAPHS},
+}  # fmt: skip
+
+
+def refusal(where: str, name: str, reason: str, theirs: Any) -> Any:
+    """A replacement for a class or a function that raises the error."""
+    text = f"rondo: {where}.{name} is not available under rondo.torch.run --device cpu: {reason}"
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RuntimeError(text)
+
+    if isinstance(theirs, type):
+        return type(name, (), {"__init__": refuse, "__module__": where, "__doc__": text})
+    refuse.__name__ = name
+    if hasattr(theirs, "__wrapped__"):  # torch.compile reads it from context managers
+        refuse.__wrapped__ = theirs.__wrapped__
+    return refuse
 
 
 def modules(root: types.ModuleType) -> list[types.ModuleType]:
@@ -194,12 +278,12 @@ def replace(root: types.ModuleType, answers: dict[str, Any]) -> None:
 
 
 def refuse() -> None:
-    for where, reasons in pretended_refusals.REFUSED.items():
+    for where, reasons in REFUSED.items():
         root = sys.modules.get(where)
         if root is None:
             continue
         names = {
-            name: pretended_refusals.refusal(where, name, reason, theirs)
+            name: refusal(where, name, reason, theirs)
             for name, reason in reasons.items()
             if (theirs := find(root, name)) is not None
         }
@@ -241,9 +325,9 @@ def install(count: int, current: Callable, set_current: Callable) -> None:
     replace(torch.accelerator, OF_ACCELERATOR)
     of_dynamo = getattr(torch._C._dynamo, "utils", None)  # C++ that queries the real accelerator
     if hasattr(of_dynamo, "get_current_stream"):  # torch 2.15 or newer
-        of_dynamo.get_current_stream = pretended_streams.current_stream
+        of_dynamo.get_current_stream = pretended_runtime.current_stream
     torch.accelerator.device_index = torch.cuda.device
     torch.accelerator.set_device_idx = set_current
     torch.accelerator.current_device_idx = current
-    torch.Stream, torch.Event = pretended_streams.Stream, pretended_streams.Event
+    torch.Stream, torch.Event = pretended_runtime.Stream, pretended_runtime.Event
     torch.Tensor.record_stream = nothing

@@ -22,20 +22,15 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from rondo.torch import interrupts
-from rondo.torch.backend import RondoBackend
-from rondo.torch.buffers import Buffers
-from rondo.torch.errors import check, error_now
 from rondo.torch.groups import pass_monitored_barrier
-from rondo.torch.hooks import Hooks
-from rondo.torch.library import SUCCESS, lib
+from rondo.torch.hooks import Hooks, RondoBackend
+from rondo.torch.library import SUCCESS, check, error_now, lib
 from rondo.torch.meeting import Meeting
-from rondo.torch.memory import shared_tensor
-from rondo.torch.messages import Messages
-from rondo.torch.moves import Moves
+from rondo.torch.memory import Buffers, shared_tensor
+from rondo.torch.moves import Messages, Moves
 from rondo.torch.reductions import Reductions
-from rondo.torch.threads import share_with_torch
-from rondo.torch.untraced import untraced
+from rondo.torch.threads import share_with_torch, watch_for_interrupts
+from rondo.torch.traced import untraced
 from rondo.torch.work import FINISHED, CallWork, JoinedWork, QueuedWork, seconds_of
 
 Issue = Callable[[int | None], int]
@@ -72,7 +67,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         self._see_if_plain()
         live_groups.add(self)
         drain_in_children()
-        interrupts.watch()
+        watch_for_interrupts(group_of)
 
     def _begin(self, comm: int | None) -> None:
         if comm is None:
@@ -338,6 +333,13 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         lib.rondoCommFlushMessages(self._comm, max(0.0, end - time.monotonic()))
 
 
+def group_of(value: object) -> RondoProcessGroup | None:
+    """The group in whose call a function is that has this variable."""
+    if isinstance(value, RondoProcessGroup):
+        return value
+    return value.group() if isinstance(value, QueuedWork) else None
+
+
 live_groups: weakref.WeakSet[RondoProcessGroup] = weakref.WeakSet()
 
 
@@ -355,4 +357,4 @@ def drain_in_children() -> None:
     global _child_drains
     if multiprocessing.parent_process() is not None and _child_drains != os.getpid():
         _child_drains = os.getpid()
-        multiprocessing.util.Finalize(None, _drain_all, exitpriority=200)  # before the completer
+        multiprocessing.util.Finalize(None, _drain_all, exitpriority=200)  # before threads.py

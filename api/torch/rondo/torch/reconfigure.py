@@ -28,7 +28,7 @@ from torch.distributed import DistBackendError
 from rondo.library import lib, version
 from rondo.torch.meeting import Meeting
 from rondo.torch.process_group import RondoProcessGroup
-from rondo.torch.untraced import untraced
+from rondo.torch.traced import untraced
 from rondo.torch.work import FINISHED
 
 MARK = "rondo"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """all_reduce, reduce and reduce_scatter, mapped to C calls on suitable memory.
 
-Methods have torch's names; names differ between torch versions, so both are here.
+Methods have torch's names; names differ between torch versions, so both are here. An all_reduce of
+sparse COO tensors gathers and sums the entries of all ranks, as gloo does.
 """
 
 from __future__ import annotations
@@ -10,13 +11,20 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from rondo.torch.buffers import Buffers, counts_of, expect, same_sizes
-from rondo.torch.elements import TYPES, Op, as_real, kind_of, pre_mul_sum, reduction
-from rondo.torch.errors import check
+from rondo.torch.calls import profiled
 from rondo.torch.hooks import older
-from rondo.torch.library import lib
-from rondo.torch.profile import profiled
-from rondo.torch.sparse import all_reduce_sparse
+from rondo.torch.library import (
+    TYPES,
+    Op,
+    as_real,
+    check,
+    kind_of,
+    lib,
+    pre_mul_sum,
+    reduction,
+)
+from rondo.torch.memory import Buffers, counts_of, expect, same_sizes
+from rondo.torch.work import FinishedWork
 
 ALLREDUCE, REDUCE = c10d.AllreduceOptions(), c10d.ReduceOptions()
 REDUCE_SCATTER = c10d.ReduceScatterOptions()
@@ -25,6 +33,32 @@ REDUCE_SCATTER = c10d.ReduceScatterOptions()
 def sum_of(_, arguments) -> str:
     """The event of an all_reduce."""
     return "sparse_all_reduce" if arguments[0][0].is_sparse else "all_reduce"
+
+
+def gathered(group, tensor: torch.Tensor, rows: list[int]) -> torch.Tensor:
+    """The tensors of all ranks, concatenated along the first dimension."""
+    options = c10d.AllgatherOptions()
+    options.asyncOp = False
+    parts = [tensor.new_empty((count, *tensor.shape[1:])) for count in rows]
+    group.allgather([parts], [tensor], options)
+    return torch.cat(parts)
+
+
+def all_reduce_sparse(group, tensors: list[torch.Tensor], opts) -> dist.Work:
+    """On the caller's thread: ranks must exchange their numbers of entries first."""
+    (tensor,) = tensors
+    if kind_of(opts.reduceOp) not in (Op.SUM, Op.AVG):
+        raise TypeError("rondo: sparse tensors can only be summed and averaged (SUM, AVG)")
+    mine = tensor.coalesce()
+    indices, values = mine.indices().t().contiguous(), mine.values()
+    sizes = gathered(group, torch.tensor([len(indices)]), [1] * group.size()).tolist()
+    total = torch.sparse_coo_tensor(
+        gathered(group, indices, sizes).t(), gathered(group, values, sizes), tensor.shape
+    ).coalesce()
+    if kind_of(opts.reduceOp) == Op.AVG:
+        total = total / group.size()
+    tensor.copy_(total)
+    return FinishedWork(tensors)
 
 
 class Reductions:

@@ -15,6 +15,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from rondo.torch import groups, launchers
+
 NCCL = ("nccl", "nccl2", "nccl-legacy", "nccl-lazy")  # the last two: torch 2.15 or newer
 SERVED = ("gloo", "mpi", "undefined", *NCCL)
 GLOO_LOGS, GLOO_THREADS = ("gloo_socket_ifname", "gloo_device_transport"), 2
@@ -51,8 +53,6 @@ def logged_by(backend: str) -> dict[str, Any]:
 
 def rename(cuda_stays: bool) -> None:
     """cuda_stays: the script uses a GPU, and LD_PRELOAD makes its nccl Rondo."""
-    from rondo.torch import groups, launchers
-
     make_world, make_group, backend_of = (
         dist.init_process_group,
         dist.new_group,

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of a group as functions of its number, which torch.compile can trace.
+"""What torch.compile sees of Rondo: functions that it skips, and calls that it can trace.
+
+While a compiled model runs, dynamo inspects every Python function that C++ calls. It cannot handle
+ctypes, and torch.compiler.disable would cost each call microseconds. So `untraced` makes it skip
+Rondo's functions, and functions that they call.
 
 vLLM and SGLang compile models as one graph, into which no Python object fits: there a call is an
 operation of torch's, on tensors and a number. Outside of a graph, the group is called directly.
@@ -8,14 +12,33 @@ operation of torch's, on tensors and a number. Outside of a graph, the group is 
 from __future__ import annotations
 
 import itertools
+import types
 import weakref
 
 import torch
+import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from rondo.torch.process_group import RondoProcessGroup
+try:
+    from torch._C._dynamo import eval_frame
 
-_groups: weakref.WeakValueDictionary[int, RondoProcessGroup] = weakref.WeakValueDictionary()
+    _SKIP = eval_frame._FrameExecStrategy(
+        eval_frame._FrameAction.SKIP,  # the function itself
+        eval_frame._FrameAction.SKIP,  # functions that it calls
+    )
+except (ImportError, AttributeError):  # private: without it, compiled DDP raises an error
+    eval_frame = None
+
+
+def untraced(cls: type) -> type:
+    ours = [kind for kind in cls.__mro__ if kind.__module__.startswith("rondo.")]
+    for function in [member for kind in ours for member in vars(kind).values()]:
+        if eval_frame and isinstance(function, types.FunctionType):
+            eval_frame.set_code_exec_strategy(function.__code__, _SKIP)
+    return cls
+
+
+_groups: weakref.WeakValueDictionary[int, dist.ProcessGroup] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 
 
@@ -29,7 +52,7 @@ REDUCE, ALL_GATHER = now(c10d.AllreduceOptions()), now(c10d.AllgatherOptions())
 REDUCE_SCATTER = now(c10d.ReduceScatterOptions())
 
 
-def number_of(group: RondoProcessGroup) -> int:
+def number_of(group: dist.ProcessGroup) -> int:
     number = next(_numbers)
     _groups[number] = group
     return number

@@ -12,25 +12,36 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
 
-from rondo.torch import completer
-from rondo.torch.errors import error_now
-from rondo.torch.library import IN_PROGRESS, SUCCESS, lib
-from rondo.torch.untraced import untraced
-
-if TYPE_CHECKING:
-    from rondo.torch.buffers import Buffers
-    from rondo.torch.process_group import RondoProcessGroup
-    from rondo.torch.profile import Spans
+from rondo.torch import threads
+from rondo.torch.library import IN_PROGRESS, SUCCESS, error_now, lib
+from rondo.torch.memory import Buffers
+from rondo.torch.traced import untraced
 
 SLICE_SECONDS = 0.2  # a wait checks Python's signals this often
 EXPIRY_SECONDS = 60.0  # an expired call fails at once, if its thread runs
 NO_LIMIT = timedelta(0)
 settling = threading.RLock()
+
+
+class Span(Protocol):
+    """What ends with a call: an event in a profiler, a completion hook."""
+
+    def of_several(self, works: int) -> None: ...
+
+    def end(self, failed: bool = False) -> None: ...
+
+
+class Group(Protocol):
+    """What a Work needs of its group."""
+
+    seconds: float
+
+    def run_abort_hooks(self) -> None: ...
 
 
 class Running(threading.local):
@@ -83,7 +94,7 @@ class FinishedWork(dist._Work):
     def timeout(self) -> timedelta:
         return timedelta(0)  # complete from the start
 
-    def carry(self, span: Spans) -> None:
+    def carry(self, span: Span) -> None:
         """The event of the call, which ends with it."""
         span.end()
 
@@ -137,14 +148,14 @@ class QueuedWork(dist._Work):
 
     others_need_it = True  # the process waits for it before it exits
     runs_on_waiters = False  # a thread that waits for the call may run it
-    group: Callable[[], RondoProcessGroup | None] = staticmethod(lambda: None)
+    group: Callable[[], Group | None] = staticmethod(lambda: None)
     buffers: Buffers | None = None  # None: nothing to copy back
     given: tuple = ()  # kept alive
     chained = False  # True if its Future has callbacks
 
     _error: Exception | None = None
     _future: torch.futures.Future | None = None
-    _span: Spans | None = None
+    _span: Span | None = None
     _is_watched = _is_future_set = False
     _chain_done: threading.Event  # since it has a Future
 
@@ -262,7 +273,7 @@ class QueuedWork(dist._Work):
                     self._watch()
             return self._future
 
-    def carry(self, span: Spans) -> None:
+    def carry(self, span: Span) -> None:
         with settling:
             if self._request is None:
                 return span.end(self._error is not None)
@@ -272,7 +283,7 @@ class QueuedWork(dist._Work):
     def _watch(self) -> None:
         if not self._is_watched:
             self._is_watched = True
-            completer.watch(self._request, self._when_done)
+            threads.when_done(self._request, self._when_done)
 
     def _when_done(self) -> None:
         self.is_completed()
@@ -282,7 +293,7 @@ class QueuedWork(dist._Work):
             self.complete_future()
 
     def complete_future(self) -> None:
-        """Called by the completer, or by get_future() itself; callbacks run here."""
+        """Called by a thread of threads.py, or by get_future() itself; callbacks run here."""
         with settling:
             if self._is_future_set:
                 return
@@ -339,7 +350,7 @@ class JoinedWork(dist._Work):
     def timeout(self) -> timedelta:
         return max(work.timeout for work in self._works)
 
-    def carry(self, span: Spans) -> None:
+    def carry(self, span: Span) -> None:
         span.of_several(len(self._works))
         for work in self._works:
             work.carry(span)

@@ -16,7 +16,7 @@ from torch._C import _distributed_c10d as c10d
 from vllm.distributed.device_communicators.base_device_communicator import DeviceCommunicatorBase
 
 from rondo.torch import traced
-from rondo.torch.mirror import mirror
+from rondo.torch.beside import mirror
 from rondo.vllm import tensor_dicts
 
 

@@ -104,6 +104,8 @@ TEST(FailureDetector, ComparesLaunchesOfOneNumber) {
   after_others.digest = 1;
   Progress unread = in_launch(5, 999), none;
   unread.launches = 0;
+  Progress in_windows = in_launch(5, 200);
+  in_windows.launch.set_in_windows(true);
   const struct {
     Progress one, other;
     const char* message;
@@ -112,6 +114,8 @@ TEST(FailureDetector, ComparesLaunchesOfOneNumber) {
       {in_launch(5, 200), in_launch(5, 200), ""},
       {in_launch(5, 100), in_launch(5, 200), "rank 1 in AllReduce(count 200"},
       {done_with(5), in_launch(5, 200), "rank 1 in AllReduce(count 200"},
+      {in_launch(5, 200), in_windows, "rank 1 lie in symmetric windows and those of rank 0 do not"},
+      {in_launch(5, 100), in_windows, "rank 1 in AllReduce(count 200, float32, sum, in symmetric"},
       {after_others, in_launch(5, 200), "rank 0 and rank 1 have run different calls before"},
       {unread, none, ""},
   };

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams and events where every GPU is the CPU.
+"""Streams, events and statistics of memory where every GPU is the CPU.
 
 All work on the CPU is done when a call returns, so streams and events never wait. Streams are
 distinct objects, and each thread has a current one, as on a GPU.
+
+The allocator of torch.cuda holds nothing: all names of its statistics exist, so that programs which
+print them run, and all values are 0.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import threading
 import time
+from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -178,3 +183,87 @@ def current_stream(device: Any = None) -> Stream:
 def set_stream(stream: Stream | None) -> None:
     if stream is not None:
         _of_thread.stream = stream
+
+
+# ---- memory ----
+
+COUNTS = (
+    "num_alloc_retries", "num_ooms", "num_sync_all_streams", "num_device_alloc", "num_device_free",
+    "max_split_size",
+)  # fmt: skip
+SIZES = (
+    "allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes",
+    "active_bytes", "inactive_split_bytes", "requested_bytes",
+)  # fmt: skip
+OVERSIZE = ("oversize_allocations", "oversize_segments")
+HOST = ("allocations", "allocated_bytes", "active_requests", "active_bytes", "segments")
+TIMES = ("host_alloc_time", "host_free_time")
+POOLS, NUMBERS = ("all", "small_pool", "large_pool"), ("current", "peak", "allocated", "freed")
+
+
+def total_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def free_and_total(*_: Any) -> tuple[int, int]:
+    return total_memory(), total_memory()
+
+
+def zeros(names: tuple[str, ...]) -> dict[str, int]:
+    return dict.fromkeys(names, 0)
+
+
+def nested(*_: Any) -> dict[str, Any]:
+    pools = {name: {pool: zeros(NUMBERS) for pool in POOLS} for name in SIZES}
+    return {**zeros(COUNTS), **{name: zeros(NUMBERS) for name in OVERSIZE}, **pools}
+
+
+def nested_of_host(*_: Any) -> dict[str, Any]:
+    times = {name: zeros(("total", "max", "min", "count", "avg")) for name in TIMES}
+    return {**{name: zeros(NUMBERS) for name in HOST}, **times}
+
+
+def flat(values: dict[str, Any], prefix: str = "") -> OrderedDict[str, int]:
+    """{"a": {"b": 0}} as {"a.b": 0}."""
+    result: OrderedDict[str, int] = OrderedDict()
+    for name, value in values.items():
+        if isinstance(value, dict):
+            result.update(flat(value, f"{prefix}{name}."))
+        else:
+            result[f"{prefix}{name}"] = value
+    return result
+
+
+def none_used(*_: Any, **__: Any) -> int:
+    return 0
+
+
+MEMORY_ANSWERS = {
+    "mem_get_info": free_and_total,
+    "memory_summary": lambda *_, **__: "no GPU memory: every GPU is the CPU (rondo.torch.run)",
+    "memory_stats": lambda *_: flat(nested()),
+    "memory_stats_as_nested_dict": nested,
+    "host_memory_stats": lambda *_: flat(nested_of_host()),
+    "host_memory_stats_as_nested_dict": nested_of_host,
+    "memory_snapshot": lambda *_, **__: [],
+    "list_gpu_processes": lambda *_: "no GPU: every GPU is the CPU (rondo.torch.run)",
+    "get_allocator_backend": lambda: "native",
+    "get_per_process_memory_fraction": lambda *_: 1.0,
+    **dict.fromkeys(
+        (
+            "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
+            "memory_cached", "max_memory_cached", "device_memory_used",
+        ),
+        none_used,
+    ),
+}  # fmt: skip
+MEMORY_OF_ACCELERATOR = {
+    "get_memory_info": free_and_total,
+    "memory_stats": MEMORY_ANSWERS["memory_stats"],
+    **dict.fromkeys(
+        (
+            "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
+        ),
+        none_used,
+    ),
+}  # fmt: skip

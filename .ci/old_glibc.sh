@@ -32,12 +32,10 @@ for name in libc.so.6 libm.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libld.so.2
   [ -n "$found" ] || { echo "old_glibc.sh: this ziglang makes no $name" >&2; exit 1; }
   cp "$found" "$folder/$name"
 done
-# libstdc++ of a newer system reads it (glibc 2.32) to leave out atomic operations: never does.
-echo 'char __libc_single_threaded __attribute__((visibility("hidden")));' >"$folder/absent.c"
-target -c -fPIC "$folder/absent.c" -o "$folder/absent.o"
+target -O2 -c -fPIC .ci/glibc_absent.c -o "$folder/absent.o"
 ar rcs "$folder/libc_absent.a" "$folder/absent.o"
 needed="libpthread.so.0 libdl.so.2 librt.so.1 libld.so.2"
 echo "INPUT(libc.so.6 libc_nonshared.a libc_absent.a AS_NEEDED($needed))" >"$folder/libc.so"
 echo "INPUT(libm.so.6)" >"$folder/libm.so"
-rm -rf "$cache" "$folder"/{empty,empty.c,absent.c,absent.o}
+rm -rf "$cache" "$folder"/{empty,empty.c,absent.o}
 touch "$folder/complete"

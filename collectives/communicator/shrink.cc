@@ -142,7 +142,12 @@ Result<std::shared_ptr<Communicator>> shrink_to(CommunicatorState& parent,
                                            .obstacle = [&] { return gathering.obstacle(); },
                                            .on_ended = [&](int rank) { gathering.note_end(rank); },
                                            .on_joined = [&] { gathering.end(); }};
-  return Communicator::create(request);
+  auto made = Communicator::create(request);
+  // A rank that gave up because another one is gone may close its connection before this rank has
+  // looked for that other one.
+  if (!made.ok() && made.code() == StatusCode::kRemoteError)
+    if (auto gone = gathering.obstacle()) return std::move(gone->why);
+  return made;
 }
 
 }  // namespace rondo

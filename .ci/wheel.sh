@@ -2,46 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the wheel into build/wheels: the PyTorch back end, the command, libraries, headers.
 #   .ci/wheel.sh            the wheel rondo-ccl
-#   .ci/wheel.sh --release  with GCC 11, for systems from glibc 2.28 on (manylinux_2_28)
-#   .ci/wheel.sh --arch aarch64  the same for ARM, on x86-64 too
+#   .ci/wheel.sh --release  with GCC 11, for systems from glibc 2.34 on (manylinux_2_34)
 #   .ci/wheel.sh --cuda     and rondo-ccl-cu13, the library for GPUs (needs nvcc 13)
 #   .ci/wheel.sh --sdist    and the source archive, from which pip builds the same wheel
 # Variables: CMAKE_ARGS, more options for CMake; PYTHON, the interpreter (python3).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cuda= sdist= tree=build/wheel machine=$(uname -m)
-while [ $# -gt 0 ]; do
-  case $1 in
-    --release) tree=build/wheel-release ;;
-    --arch)
-      machine=${2:-} tree=build/wheel-release
-      [[ $machine =~ ^(x86_64|aarch64)$ ]] ||
-        { echo "wheel.sh: --arch '$machine' is neither x86_64 nor aarch64" >&2; exit 2; }
-      shift ;;
+cuda= sdist= tree=build/wheel
+for what in "$@"; do
+  case $what in
+    --release) export CC=gcc-11 CXX=g++-11 CUDAHOSTCXX=g++-11 tree=build/wheel-release ;;
     --cuda) cuda=1 ;;
     --sdist) sdist=1 ;;
-    *) echo "wheel.sh: '$1' is not known: --release, --arch, --cuda, --sdist" >&2; exit 2 ;;
+    *) echo "wheel.sh: '$what' is not known: --release, --cuda, --sdist" >&2; exit 2 ;;
   esac
-  shift
 done
 .ci/install.sh
 .ci/install.sh --torch
-if [ $tree = build/wheel-release ]; then
-  compiler=
-  if [ "$machine" = "$(uname -m)" ]; then
-    .ci/install.sh --wheel
-  else
-    [ "$machine$cuda" = aarch64 ] || { echo "wheel.sh: no cross build of that" >&2; exit 2; }
-    .ci/install.sh --arm
-    .ci/arm_root.sh build/root-aarch64
-    export RONDO_ARM_ROOT=$PWD/build/root-aarch64
-    export CMAKE_ARGS="--toolchain $PWD/.ci/aarch64.cmake ${CMAKE_ARGS:-}"
-    tree+=-aarch64 compiler=aarch64-linux-gnu-
-  fi
-  .ci/old_glibc.sh "$machine" 2.28 "build/glibc-2.28-$machine"
-  export CC=${compiler}gcc-11 CXX=${compiler}g++-11 CUDAHOSTCXX=${compiler}g++-11
-  export LDFLAGS="-B$PWD/build/glibc-2.28-$machine/"
-fi
+[ "$tree" = build/wheel ] || .ci/install.sh --wheel
 if [ -n "$cuda" ] && ! command -v nvcc >/dev/null; then
   echo "wheel.sh: --cuda needs nvcc 13 in PATH" >&2
   exit 2

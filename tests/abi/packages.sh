@@ -49,7 +49,7 @@ wheel() {
   build/wheel-venv/bin/pip install -q auditwheel
   build/wheel-venv/bin/python -m auditwheel show build/wheels/rondo_ccl-*.whl |
     tee build/wheel.audit
-  grep -q 'manylinux_2_28' build/wheel.audit
+  grep -q 'manylinux_2_34' build/wheel.audit
   first_result
   ls build/first-result/lib/python*/site-packages/rondo/include/nccl_device.h >/dev/null
   for library in librondo.so.1 libnccl.so.2; do

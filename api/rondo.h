@@ -74,6 +74,44 @@ ncclResult_t rondoScatterv(const void* sendbuff, const size_t* sendcounts, const
 /* Completes when every rank of comm has entered. */
 ncclResult_t rondoBarrier(ncclComm_t comm, cudaStream_t stream);
 
+/* ---- Reductions along a tree of leaves ------------------------------------------------------- */
+/* The result is a function of the leaves alone: the same bits for any number of ranks and hosts,
+ * any count, and any way in which the ranks share the leaves. A leaf is one contribution, such as
+ * the gradient of one micro-batch or the partial product of one block of a matrix. They are the
+ * leaves of a balanced binary tree, and every node is op(left, right).
+ *
+ * leaves: of all ranks together, a power of two, 65536 at most. This rank holds leaves first ..
+ * first + n - 1; n may be 0. Together the ranks hold each once, or all get ncclInvalidUsage with
+ * the rank and its leaves. sendbuff holds this rank's n leaves one behind the other. ncclAvg
+ * divides by `leaves`. Host memory only. In place: recvbuff is where this rank's result would be in
+ * its first leaf. A NaN is a NaN; its payload is not defined.
+ *
+ * Cost: a rank adds up the subtrees that it holds whole, and sends one sum for each: one if n is a
+ * power of two and first a multiple of it, 2 log2(n) at most. */
+
+typedef enum {
+  rondoRoundNode = 0, /* every node rounds to the type */
+  rondoRoundOnce = 1  /* sums are of a wider float, rounded once at the end: float32 for 16 and 8
+                         bits, float64 for float32. Other types as rondoRoundNode */
+} rondoRounding_t;
+
+/* A leaf has count elements. */
+ncclResult_t rondoAllReduceOrdered(const void* sendbuff, void* recvbuff, size_t count,
+                                   ncclDataType_t datatype, ncclRedOp_t op, int leaves, int first,
+                                   int n, rondoRounding_t rounding, ncclComm_t comm,
+                                   cudaStream_t stream);
+/* The same; only the root receives. */
+ncclResult_t rondoReduceOrdered(const void* sendbuff, void* recvbuff, size_t count,
+                                ncclDataType_t datatype, ncclRedOp_t op, int root, int leaves,
+                                int first, int n, rondoRounding_t rounding, ncclComm_t comm,
+                                cudaStream_t stream);
+/* A leaf has ranks * recvcount elements; rank r receives part r of what rondoAllReduceOrdered would
+ * give. */
+ncclResult_t rondoReduceScatterOrdered(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                       ncclDataType_t datatype, ncclRedOp_t op, int leaves,
+                                       int first, int n, rondoRounding_t rounding, ncclComm_t comm,
+                                       cudaStream_t stream);
+
 /* ---- Host streams ---------------------------------------------------------------------------- */
 /* A queue of calls that runs on a thread of its own. Calls of one stream finish in call order. The
  * caller must not touch their buffers until the stream is synchronised. Host communicators only. */

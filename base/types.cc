@@ -21,10 +21,18 @@ const char* name(RedOp op) {
 }
 
 const char* name(Collective which) {
-  static constexpr const char* kNames[] = {
-      "nothing",  "AllReduce", "Broadcast", "Reduce",    "AllGather",  "ReduceScatter",  "AlltoAll",
-      "Gather",   "Scatter",   "Barrier",   "AllToAllV", "AllGatherV", "ReduceScatterV", "GatherV",
-      "ScatterV", "Send",      "Recv",      "PutSignal", "Signal",     "WaitSignal"};
+  static constexpr const char* kNames[] = {"nothing",        "AllReduce",
+                                           "Broadcast",      "Reduce",
+                                           "AllGather",      "ReduceScatter",
+                                           "AlltoAll",       "Gather",
+                                           "Scatter",        "Barrier",
+                                           "AllToAllV",      "AllGatherV",
+                                           "ReduceScatterV", "GatherV",
+                                           "ScatterV",       "AllReduceOrdered",
+                                           "ReduceOrdered",  "ReduceScatterOrdered",
+                                           "Send",           "Recv",
+                                           "PutSignal",      "Signal",
+                                           "WaitSignal"};
   const auto index = static_cast<unsigned>(which);
   return index < sizeof(kNames) / sizeof(*kNames) ? kNames[index] : "unknown collective";
 }
@@ -32,13 +40,18 @@ const char* name(Collective which) {
 std::string to_string(const CallRecord& record) {
   std::string text = fmt::format("{}(count {}, {}", name(record.collective), elements_of(record),
                                  name(record.type));
-  if (reduces(record.collective) || record.collective == Collective::kReduceScatterV)
+  const bool ordered = is_ordered(record.collective);
+  if (reduces(record.collective) || ordered || record.collective == Collective::kReduceScatterV)
     text += fmt::format(", {}", name(record.op));
   if (record.root >= 0) text += fmt::format(", root {}", record.root);
   if (record.root < -1) text += fmt::format(", parts {:x}", -(record.root + 2));
   if (record.fused()) text += ", grouped";
+  if (ordered)
+    text += fmt::format(", {} leaves, rounded {}", record.leaves(),
+                        record.rounding() == Rounding::kOnce ? "once" : "in each node");
   if (record.in_windows()) text += ", in symmetric windows";
-  if ((record.excluded & (CallRecord::kInWindows - 1)) != 0) text += ", some algorithms left out";
+  if (!ordered && (record.excluded & (CallRecord::kInWindows - 1)) != 0)
+    text += ", some algorithms left out";
   return text + ")";
 }
 

@@ -59,6 +59,9 @@ enum class Collective : std::uint8_t {
   kReduceScatterV,
   kGatherV,
   kScatterV,
+  kAllReduceOrdered,  // along a tree of leaves, which the ranks hold runs of (LeafRun)
+  kReduceOrdered,
+  kReduceScatterOrdered,
   kSend,
   kRecv,
   kPut,
@@ -85,6 +88,22 @@ constexpr bool reduces(Collective which) {
          which == Collective::kReduceScatter;
 }
 
+// Calls whose sums have the order of a tree over leaves; their record has leaves and rounding.
+constexpr bool is_ordered(Collective which) {
+  return which >= Collective::kAllReduceOrdered && which <= Collective::kReduceScatterOrdered;
+}
+
+// Where an ordered reduction rounds: in each node of its tree, or once, in the root. Until then it
+// sums in a wider type (kernels/host/leaf_tree.h).
+enum class Rounding : std::uint8_t { kNode = 0, kOnce = 1 };
+
+// Leaves first .. first + n - 1.
+struct LeafRun {
+  std::uint32_t first = 0, n = 0;
+  constexpr std::uint32_t end() const { return first + n; }
+  friend bool operator==(const LeafRun&, const LeafRun&) = default;
+};
+
 const char* name(DataType type);     // "float32"
 const char* name(RedOp op);          // "sum"
 const char* name(Collective which);  // "AllReduce"
@@ -98,7 +117,7 @@ struct CallRecord {
   DataType type = DataType::kInt8;
   RedOp op = RedOp::kSum;
   std::uint64_t excluded : 12 = 0;  // bit a: Algorithm a must not run the call (algSelection); the
-                                    // highest bit: in_windows()
+                                    // highest bit: in_windows(). Ordered calls: set_leaves()
   std::int32_t root : 28 = -1;      // -1: none; v-collectives: below it, a digest of all counts
 
   static constexpr int kMaxAlgorithms = 11;
@@ -109,6 +128,13 @@ struct CallRecord {
   constexpr void set_in_windows(bool in) {
     excluded = ((excluded & (kInWindows - 1)) | (in ? kInWindows : 0u)) & 0xfff;
   }
+  // Of ordered calls: the number of leaves, 2^log2 of at most 2^16, and the rounding.
+  static constexpr int kMaxLeavesLog2 = 16;
+  constexpr void set_leaves(int log2, Rounding rounding) {
+    excluded = static_cast<unsigned>(log2) << 1 | static_cast<unsigned>(rounding);
+  }
+  constexpr std::uint32_t leaves() const { return std::uint32_t{1} << (excluded >> 1); }
+  constexpr Rounding rounding() const { return static_cast<Rounding>(excluded & 1); }
   // Where kernels find `root` by its address: in the high bits of this word.
   static constexpr unsigned kRootWordAt = 12, kRootShift = 4;
 

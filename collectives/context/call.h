@@ -36,6 +36,7 @@ struct Call {
   int window = -1;         // kPut: number of the window
   std::size_t offset = 0;  // kPut: offset in the window, in bytes
   int signal = 0;  // kPut (-1: raises no signal), kSignal, kWaitSignal (count: number of signals)
+  LeafRun run;     // ordered calls: the leaves in `send`, one behind the other
   CallLimits limits;
   std::array<std::byte, 8> scalar{};  // PreMulSum's factor, one element of the type
   const void* late_scalar = nullptr;  // or its address, read when the call runs

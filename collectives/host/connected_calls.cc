@@ -50,7 +50,7 @@ host::ConnectedCall ConnectedCalls::lend_connections(const host::HostCall& call)
 }
 
 Status ConnectedCalls::run_connected(const host::HostCall& call, const Plan& plan) {
-  host::Announcer announcer(host_, call.record);
+  host::Announcer announcer(host_, call.announced());
   ++host_.step;
   announcer.reserve_line();
   announcer.publish_line(0);

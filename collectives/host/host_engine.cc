@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/host/host_engine.h"
 
+#include <cassert>
+
 #include "collectives/planner/host_work.h"
 #include "collectives/profiler/call_events.h"
 #include "kernels/host/announcer.h"
@@ -106,6 +108,7 @@ Status HostEngine::run_collective(const Call& call) {
   if (!context_.on_device) context_.count_calls(call.record.collective);
   if (call.record.count == 0 && call.record.collective != Collective::kBarrier)
     return members_.size == 1 ? ok_status() : announce_empty(call.record);
+  if (is_ordered(call.record.collective)) return ordered().run(call);
   const Planned* planned = plans_.find(call.record);
   if (planned == nullptr) {
     const Result<Plan> made = make_plan(facts_, call.record);
@@ -149,16 +152,34 @@ Status HostEngine::exchange(const Call& call) {
   return result;
 }
 
-Status HostEngine::run_planned(const Call& call, const Plan& plan) {
+OrderedCalls& HostEngine::ordered() {
+  if (ordered_ == nullptr) {
+    OrderedCalls::Steps steps;
+    steps.run = [this](const Call& step, const Planned& planned, const CallRecord& whole) {
+      moving_ns_ = planned.moving_ns;
+      return run_planned(step, planned.plan, &whole);
+    };
+    steps.run_messages = [this](std::span<const Call> messages, const CallRecord& whole) {
+      return messages_.run_announced(messages, whole);
+    };
+    ordered_ = std::make_unique<OrderedCalls>(context_, std::move(steps));
+  }
+  return *ordered_;
+}
+
+Status HostEngine::run_planned(const Call& call, const Plan& plan, const CallRecord* whole) {
   host_.sharing.begin_call(moving_ns_, beside_the_program_);
   if (members_.size == 1) return run_alone(host_.sharing, call), ok_status();
+  assert(plan.row != nullptr || whole == nullptr);
+  if (plan.strategy == Strategy::kOwners) return ordered().run_plain(call);
   if (plan.row == nullptr) return messages_.run_collective(call);
   last_plan_ = {plan.algorithm, plan.protocol, plan.rounds.size()};
   host_.recorder.choose(plan.algorithm, plan.protocol);
   host_.staged_bytes = host_.read_bytes = 0;
-  call_.record = call.record;
+  call_.record = whole != nullptr ? *whole : call.record;
   host::HostCall host_call;
   host_call.record = call.record;
+  host_call.whole = whole;
   host_call.input = call.send;
   host_call.output = call.receive;
   host_call.type = call.record.type;

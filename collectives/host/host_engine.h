@@ -7,6 +7,7 @@
 // call adds a plan lookup to its algorithm.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "collectives/context/call.h"
@@ -14,6 +15,7 @@
 #include "collectives/host/fused_calls.h"
 #include "collectives/host/message_calls.h"
 #include "collectives/host/one_sided_calls.h"
+#include "collectives/host/ordered_calls.h"
 #include "collectives/host/verified_calls.h"
 #include "collectives/planner/choice_log.h"
 #include "collectives/planner/recent_plans.h"
@@ -47,7 +49,9 @@ class HostEngine : RankPart {
  private:
   Status announce_empty(const CallRecord& record);
   Status run_parts(const Call& whole);
-  Status run_planned(const Call& call, const Plan& plan);
+  // whole: the program's call, if `call` is a step of it.
+  Status run_planned(const Call& call, const Plan& plan, const CallRecord* whole = nullptr);
+  OrderedCalls& ordered();
   Status run_verified(const Call& call, const Plan& plan);
   Status exchange(const Call& call);
 
@@ -57,10 +61,8 @@ class HostEngine : RankPart {
   ConnectedCalls connected_;
   VerifiedCalls verified_;
   FusedCalls fused_;
-  struct Planned {
-    Plan plan;
-    double moving_ns = 0;  // predicted, of its copies and sums on one thread
-  };
+  std::unique_ptr<OrderedCalls> ordered_;  // from the first such call on
+  using Planned = OrderedCalls::Planned;
   // None while calls are verified, so that only a call that is planned asks whether it is.
   RecentPlans<Planned> plans_;
   double moving_ns_ = 0;  // of the call that runs

@@ -106,6 +106,13 @@ std::string messages(const PlanFacts&, const CallRecord& record, const Plan&) {
   return "between hosts: one send and one receive per pair";
 }
 
+std::string owners(const PlanFacts& facts, const CallRecord&, const Plan&) {
+  return fmt::format(
+      "{} hosts: each rank receives all data of its part and sums them; RONDO_REPRODUCIBLE=1 "
+      "requires tree order",
+      facts.hosts);
+}
+
 std::string direct(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
   switch (plan.algorithm) {
     case Algorithm::kOneShot:

@@ -215,6 +215,16 @@ Plan hierarchical_plan(const PlanFacts& facts, const CallRecord& record) {
   return plan;
 }
 
+// ---- by owners ----
+
+// Sums in tree order between hosts that no algorithm has: of narrow floats, and those that are
+// scattered or have a root.
+bool may_be_by_owners(const PlanFacts& facts, const CallRecord& record) {
+  return facts.reproducible && facts.hosts > 1 && !facts.fused && reduces(record.collective) &&
+         allowed(facts, record, Algorithm::kTree) && !may_be_hierarchical(facts, record) &&
+         !may_connect<Algorithm::kRecursive>(facts, record) &&
+         !may_connect<Algorithm::kTree>(facts, record);
+}
 double predicted(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
   return host_work(facts, record, plan).ns(facts.costs);
 }
@@ -263,6 +273,8 @@ constexpr HostStrategyRow kStrategies[] = {
     {Strategy::kParts, has_parts, nullptr, plain_plan, "reduces", host_reasons::parts, nullptr,
      add_message_work},
     {Strategy::kMessages, may_be_messages, nullptr, plain_plan, "messages", host_reasons::messages,
+     nullptr, add_message_work},
+    {Strategy::kOwners, may_be_by_owners, nullptr, plain_plan, "owners", host_reasons::owners,
      nullptr, add_message_work},
     direct_row<Algorithm::kOneShot>(),
     direct_row<Algorithm::kTwoShot>(),

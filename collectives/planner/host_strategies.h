@@ -22,6 +22,7 @@ namespace host_reasons {
 std::string alone(const PlanFacts& facts, const CallRecord& record, const Plan& plan);
 std::string parts(const PlanFacts& facts, const CallRecord& record, const Plan& plan);
 std::string messages(const PlanFacts& facts, const CallRecord& record, const Plan& plan);
+std::string owners(const PlanFacts& facts, const CallRecord& record, const Plan& plan);
 std::string direct(const PlanFacts& facts, const CallRecord& record, const Plan& plan);
 std::string connected(const PlanFacts& facts, const CallRecord& record, const Plan& plan);
 std::string hierarchical(const PlanFacts& facts, const CallRecord& record, const Plan& plan);

@@ -23,6 +23,7 @@ enum class Strategy : std::uint8_t {
   kAlone,         // one rank: a copy
   kParts,         // one call per part
   kMessages,      // one message per sender and receiver
+  kOwners,        // each rank sums a slice of all ranks' data, in tree order
   kDirect,        // peers, or one kernel, read all inputs, or copies of them, directly
   kConnected,     // rings and trees over connections
   kHierarchical,  // direct inside each host, connections between hosts

@@ -20,16 +20,19 @@ constexpr const char* kVersion = "2.10";
 const char* torch_name(Collective which) {
   switch (which) {
     case Collective::kAllReduce:
+    case Collective::kAllReduceOrdered:
       return "all_reduce";
     case Collective::kBroadcast:
       return "broadcast";
     case Collective::kReduce:
+    case Collective::kReduceOrdered:
       return "reduce";
     case Collective::kAllGather:
     case Collective::kAllGatherV:
       return "all_gather";
     case Collective::kReduceScatter:
     case Collective::kReduceScatterV:
+    case Collective::kReduceScatterOrdered:
       return "reduce_scatter";
     case Collective::kAllToAll:
     case Collective::kAllToAllV:
@@ -62,6 +65,7 @@ std::pair<std::uint64_t, std::uint64_t> elements_of_sides(const CallRecord& call
     case Collective::kGather:
       return {one, all};
     case Collective::kReduceScatter:
+    case Collective::kReduceScatterOrdered:
     case Collective::kScatter:
       return {all, one};
     case Collective::kAllToAll:

@@ -17,7 +17,7 @@ bool needs_all(Collective which) {
   return which == Collective::kAllReduce || which == Collective::kAllGather ||
          which == Collective::kReduceScatter || which == Collective::kAllToAll ||
          which == Collective::kBarrier || which == Collective::kAllToAllV ||
-         which == Collective::kAllGatherV;
+         which == Collective::kAllGatherV || is_ordered(which);
 }
 
 // True if the rank has checked its condition twice since then and it was still false. Reports of

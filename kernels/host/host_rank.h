@@ -111,7 +111,8 @@ class Segments;  // kernels/host/segments.h
 // One call of one rank. Buffers are host memory. A rank without data on one side (non-roots) may
 // pass null for that side.
 struct HostCall {
-  CallRecord record;  // the announced record
+  CallRecord record;                  // what runs
+  const CallRecord* whole = nullptr;  // the program's call, if this one is a step of it
   const void* input = nullptr;
   void* output = nullptr;
   DataType type = DataType::kInt8;
@@ -124,6 +125,9 @@ struct HostCall {
   int slot_parts = 1;                  // of a staging slot; more than 1: one round, with a root
   const Segments* segments = nullptr;  // a fused group: then input and output are null
   bool stream_stores = false;          // results leave the cache: use non-temporal stores
+
+  // What ranks announce and compare.
+  const CallRecord& announced() const { return whole != nullptr ? *whole : record; }
 };
 
 }  // namespace rondo::host

@@ -25,7 +25,7 @@ class LineMemory {
         call_(call),
         element_(size_of(call.type)),
         beside_(beside),
-        announcer_(rank, call.record) {
+        announcer_(rank, call.announced()) {
     announcer_.reserve_line();
   }
 

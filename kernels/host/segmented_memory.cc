@@ -19,7 +19,7 @@ SegmentedMemory::SegmentedMemory(HostRank& rank, const HostCall& call)
       call_(call),
       segments_(*call.segments),
       element_(size_of(call.type)),
-      announcer_(rank, call.record),
+      announcer_(rank, call.announced()),
       staging_(rank, element_, announcer_.sequence()) {
   rank.recorder.enter();
   announcer_.reserve_line();

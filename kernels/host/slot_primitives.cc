@@ -32,9 +32,10 @@ bool SlotPrimitives::wait_full(Connection& connection, std::uint64_t bytes) {
                                  {-1, *connection.head, connection.peer}))
     return false;
   const HostRank& rank = shared_.rank;
-  if (end.record() == shared_.call.record && end.bytes() == bytes && end.tag() == rank.call_tag())
+  if (end.record() == shared_.call.announced() && end.bytes() == bytes &&
+      end.tag() == rank.call_tag())
     return !shared_.has_entered || shared_.has_entered(connection.peer);
-  rank.on_mismatch(rank.owner, connection.peer, shared_.call.record, end.record(),
+  rank.on_mismatch(rank.owner, connection.peer, shared_.call.announced(), end.record(),
                    rank.number_of(end.tag()));
   return false;
 }
@@ -53,7 +54,8 @@ bool SlotPrimitives::ready(const Chunk& c, Ways ways) {
 void SlotPrimitives::hand_over(const Chunk& c, Ways ways) {
   for (Connection* connection : to_)
     if ((ways & kSends) && connection != nullptr)
-      SendEnd<>(*connection).push(c.count * element_, shared_.call.record, shared_.rank.call_tag());
+      SendEnd<>(*connection)
+          .push(c.count * element_, shared_.call.announced(), shared_.rank.call_tag());
   for (Connection* connection : from_)
     if ((ways & kReceives) && connection != nullptr) ReceiveEnd<>(*connection).pop();
 }

@@ -13,7 +13,7 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
     : rank_(rank),
       call_(call),
       element_(size_of(call.type)),
-      announcer_(rank, call.record),
+      announcer_(rank, call.announced()),
       staging_(rank, element_, announcer_.sequence(), call.slot_parts) {
   rank.recorder.enter();  // its announcement follows the copy of the first round
   announcer_.reserve_line();

@@ -190,6 +190,35 @@ TEST(ReproducibleHosts, KeepTheTreeOverRanksWhereTheyAreNot) {
   expect_tree_order({"a", "b", "a", "b"}, Algorithm::kRecursive);
 }
 
+// Narrow floats, and sums that are scattered or have a root: no algorithm along connections has
+// their order.
+TEST(ReproducibleHosts, SumAllElseInTreeOrderToo) {
+  for (const std::vector<std::string>& hosts :
+       {std::vector<std::string>{"a", "b"}, {"a", "b", "a"}, {"a", "a", "b", "b", "c"}}) {
+    Job options = on({"", hosts});
+    options.comm.reproducible = true;
+    const int n = static_cast<int>(hosts.size());
+    RankProcesses ranks(n, options, [&](EngineRank& seat) {
+      unsigned seed = 1;
+      for (const Collective which :
+           {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter})
+        for (const DataType type : {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat16,
+                                    DataType::kFloat8e4m3, DataType::kInt16})
+          for (const RedOp op : {RedOp::kSum, RedOp::kProd, RedOp::kAvg, RedOp::kPreMulSum})
+            for (const std::size_t count : {1, 67, 5001, 300'007}) {
+              if (count > 300'000 && op != RedOp::kSum) continue;
+              const Case c{which, type, op, n, static_cast<int>(++seed) % n, count, seed};
+              const std::string wrong = check_call(*seat.comm, c, seed % 2 == 0, seed % 3);
+              seat.expect(wrong.empty(), wrong);
+              if (!wrong.empty()) return;
+            }
+      seat.report(ok_status());
+    });
+    ASSERT_TRUE(ranks.wait_exits());
+    ranks.check_expectations();
+  }
+}
+
 TEST(HostsOfOneRank, AreNotAHierarchy) {
   RankProcesses ranks(3, on({"", {"a", "b", "c"}}), [](EngineRank& seat) {
     const Case c{Collective::kAllReduce, DataType::kInt32, RedOp::kSum, 3, 0, 100'000, 1};

@@ -78,6 +78,10 @@ bool uses_send(const Call& call, int rank) {
     case Collective::kBroadcast:
     case Collective::kScatter:
       return rank == call.record.root && call.record.count > 0;
+    case Collective::kAllReduceOrdered:
+    case Collective::kReduceOrdered:
+    case Collective::kReduceScatterOrdered:
+      return call.run.n > 0 && call.record.count > 0;
     default:
       return call.record.count > 0;
   }
@@ -92,6 +96,7 @@ bool uses_receive(const Call& call, int rank) {
     case Collective::kWaitSignal:
       return false;
     case Collective::kReduce:
+    case Collective::kReduceOrdered:
     case Collective::kGather:
       return rank == call.record.root && call.record.count > 0;
     default:

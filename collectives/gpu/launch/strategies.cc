@@ -59,6 +59,7 @@ constexpr LaunchRow kRows[] = {
     elsewhere(Strategy::kAlone),  // ranks on the host
     elsewhere(Strategy::kParts),
     elsewhere(Strategy::kMessages),
+    elsewhere(Strategy::kOwners),
     {Strategy::kDirect, direct_kernel, fuses_direct, nullptr},  // team_launches.cc
     {Strategy::kConnected, connected_kernel, fuses_connected, launch_connected},
     elsewhere(Strategy::kHierarchical),  // ranks on the host

@@ -12,6 +12,7 @@
 namespace rondo::host {
 
 using ScaleFn = void (*)(void* out, const void* in, std::size_t count, const void* scalar);
+using ConvertFn = void (*)(void* out, const void* in, std::size_t count);
 using VectorCopyFn = void (*)(void* to, const void* from, std::size_t bytes, bool stream);
 
 // float32, float64
@@ -25,6 +26,9 @@ ReduceFn float8_function(SimdTarget target, DataType type, RedOp op);
 ScaleFn float8_scale(SimdTarget target, DataType type);
 // every integer
 ReduceFn integer_function(SimdTarget target, DataType type, RedOp op);
+// any type to and from its wider one
+ConvertFn widen_function(SimdTarget target, DataType type);
+ConvertFn narrow_function(SimdTarget target, DataType type);
 // bytes, past the caches
 VectorCopyFn vector_copy(SimdTarget target);
 

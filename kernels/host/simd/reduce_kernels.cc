@@ -74,6 +74,14 @@ void scale(void* out, const void* in, std::size_t count, DataType type, const vo
   }
 }
 
+void widen(void* wide, const void* in, std::size_t count, DataType type) {
+  widen_function(current_simd_target(), type)(wide, in, count);
+}
+
+void narrow(void* out, const void* wide, std::size_t count, DataType type) {
+  narrow_function(current_simd_target(), type)(out, wide, count);
+}
+
 // From 4 KiB on, glibc copies by `rep movsb` where it is fast. On AMD cores it is 4 times slower
 // than vectors if the source lies a little behind the target within their pages, as every large
 // block of malloc lies behind a slot: 16 bytes (glibc's bug 30994).

@@ -41,6 +41,11 @@ ReduceFn reduce_function(DataType type, RedOp op);
 // element of that type. out may equal in.
 void scale(void* out, const void* in, std::size_t count, DataType type, const void* scalar);
 
+// To and from the wider type that sums of float `type` may be made in: float32 of 16 and 8 bits,
+// float64 of float32. narrow() rounds to nearest even.
+void widen(void* wide, const void* in, std::size_t count, DataType type);
+void narrow(void* out, const void* wide, std::size_t count, DataType type);
+
 // memcpy for any alignment; with `stream`, stores past the caches and a fence. `to` may be `from`.
 void copy_bytes(void* to, const void* from, std::size_t bytes, bool stream);
 

@@ -122,6 +122,12 @@ SIGNATURES = {
     "rondoAllToAllv": (BUFFER, COUNTS, COUNTS, BUFFER, COUNTS, COUNTS, TYPE, HANDLE, STREAM),
     "rondoAllGatherv": (BUFFER, COUNT, BUFFER, COUNTS, COUNTS, TYPE, HANDLE, STREAM),
     "rondoReduceScatterv": (BUFFER, BUFFER, COUNTS, TYPE, OP, HANDLE, STREAM),
+    "rondoAllReduceOrdered": (
+        BUFFER, BUFFER, COUNT, TYPE, OP, c_int, c_int, c_int, c_int, HANDLE, STREAM,
+    ),
+    "rondoReduceScatterOrdered": (
+        BUFFER, BUFFER, COUNT, TYPE, OP, c_int, c_int, c_int, c_int, HANDLE, STREAM,
+    ),
     "rondoBarrier": (HANDLE, STREAM),
     "ncclRedOpCreatePreMulSum": (POINTER(OP), c_void_p, TYPE, c_int, HANDLE),
     "ncclRedOpDestroy": (OP, HANDLE),

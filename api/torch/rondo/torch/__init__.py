@@ -12,5 +12,17 @@ from rondo.autoload import register
 register()
 
 from rondo.torch.groups import monitored_barrier, shrink_group, split_group  # noqa: E402
+from rondo.torch.ordered import (  # noqa: E402
+    MicroBatches,
+    all_reduce_ordered,
+    reduce_scatter_ordered,
+)
 
-__all__ = ["monitored_barrier", "shrink_group", "split_group"]
+__all__ = [
+    "MicroBatches",
+    "all_reduce_ordered",
+    "monitored_barrier",
+    "reduce_scatter_ordered",
+    "shrink_group",
+    "split_group",
+]

@@ -22,6 +22,7 @@ TOP = HERE / "source" if (HERE / "source").is_dir() else HERE.parents[1]
 # What CMake reads. tests: the topology files that the command knows by name.
 SOURCES = ["CMakeLists.txt", "cmake", "base", "topology", "transport", "kernels", "collectives",
            "api", "bench", "tests/topology", "LICENSE", "docs/CHANGELOG.md"]  # fmt: skip
+MACHINES = {"Advanced Micro Devices X86-64": "x86_64", "AArch64": "aarch64"}  # of readelf
 
 
 def version() -> str:
@@ -66,12 +67,14 @@ def build(
 
 
 def platform_tag(staged: pathlib.Path) -> str:
-    """The platform with the oldest glibc that has the symbols that the files need."""
+    """The platform with the oldest glibc that has the symbols that the files need; 2.28 at least,
+    as PyTorch: systems with an older one have kernels that are too old."""
     files = [*staged.glob("lib/*.so.*"), *staged.glob("bin/*")]
-    command = ["readelf", "--version-info", "--wide", *files]
+    command = ["readelf", "--file-header", "--version-info", "--wide", *files]
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    minor = max(int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", text))
-    return f"manylinux_2_{minor}_{os.uname().machine}"
+    minor = max(28, *(int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", text)))
+    (machine,) = set(re.findall(r"Machine: +(.+)", text))
+    return f"manylinux_2_{minor}_{MACHINES[machine]}"
 
 
 def build_module(folder: pathlib.Path) -> pathlib.Path:
@@ -79,7 +82,8 @@ def build_module(folder: pathlib.Path) -> pathlib.Path:
     if not (headers / "Python.h").exists():
         sys.exit(f"{headers} has no Python.h: install this Python's headers (Debian: python3-dev)")
     module = folder / "usual_calls.abi3.so"
-    options = ["-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", f"-I{headers}"]
+    options = ["-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", f"-I{headers}",
+               *os.environ.get("LDFLAGS", "").split()]  # fmt: skip
     run([os.environ.get("CC", "cc"), *options, HERE / "usual_calls.c", "-o", module])
     return module
 

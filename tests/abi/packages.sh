@@ -41,6 +41,18 @@ first_result() {
     printf "pip install: %.1f s, then the first result: %.1f s\n", at[2] - at[1], at[3] - at[2] }'
 }
 
+# No file of the wheel asks for a symbol that glibc 2.28 lacks.
+check_symbols() {
+  local file newest
+  rm -rf build/wheel-files
+  unzip -q -d build/wheel-files build/wheels/rondo_ccl-*.whl
+  while read -r file; do
+    newest=$(readelf -VW "$file" 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -V | tail -n 1)
+    [ -z "$newest" ] || echo "${file#build/wheel-files/} needs $newest"
+    printf '%s\nGLIBC_2.28\n' "$newest" | sort -VC || { echo "newer than GLIBC_2.28"; exit 1; }
+  done < <(find build/wheel-files/rondo -path '*/bin/*' -o -name '*.so*')
+}
+
 # The wheel as it is released, from its source archive as well.
 wheel() {
   local library
@@ -49,7 +61,8 @@ wheel() {
   build/wheel-venv/bin/pip install -q auditwheel
   build/wheel-venv/bin/python -m auditwheel show build/wheels/rondo_ccl-*.whl |
     tee build/wheel.audit
-  grep -q 'manylinux_2_34' build/wheel.audit
+  grep -q 'manylinux_2_28' build/wheel.audit
+  check_symbols
   first_result
   ls build/first-result/lib/python*/site-packages/rondo/include/nccl_device.h >/dev/null
   for library in librondo.so.1 libnccl.so.2; do

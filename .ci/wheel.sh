@@ -23,6 +23,8 @@ if [ $tree = build/wheel-release ]; then
   .ci/install.sh --wheel
   .ci/old_glibc.sh "$(uname -m)" 2.28 build/glibc-2.28
   export CC=gcc-11 CXX=g++-11 CUDAHOSTCXX=g++-11 LDFLAGS="-B$PWD/build/glibc-2.28/"
+  .ci/small_openssl.sh "linux-$(uname -m)" build/openssl
+  export CMAKE_ARGS="-DOPENSSL_ROOT_DIR=$PWD/build/openssl ${CMAKE_ARGS:-}"
 fi
 if [ -n "$cuda" ] && ! command -v nvcc >/dev/null; then
   echo "wheel.sh: --cuda needs nvcc 13 in PATH" >&2

@@ -4,7 +4,7 @@
 #   .ci/install.sh           what a build and the demo need
 #   .ci/install.sh --tests   and what the tests and checks need
 #   .ci/install.sh --compare and what bench/compare.sh measures Rondo beside
-#   .ci/install.sh --wheel   and GCC 11, for .ci/wheel.sh --release
+#   .ci/install.sh --wheel   and GCC 11 and what unpacks sources, for .ci/wheel.sh --release
 #   .ci/install.sh --deb     and what .ci/deb.sh needs
 #   .ci/install.sh --launchers and Slurm, Open MPI and MPICH, which start jobs
 #   .ci/install.sh --pictures and what draws pictures, and a browser that shows them (300 MB)
@@ -29,7 +29,7 @@ case "${1:-}" in
   --tests) packages+=("${tests[@]}") ;;
   --compare) packages+=("${compare[@]}") ;;
   --launchers) packages+=("${launchers[@]}") ;;
-  --wheel) packages+=(g++-11) ;;
+  --wheel) packages+=(g++-11 make dpkg-dev patch) ;;
   --pictures) packages+=(chromium gnuplot-nox ccache python3) ;;
   --metrics) packages+=(prometheus python3) ;;
   --deb) packages+=(ccache dpkg-dev debootstrap file) ;;

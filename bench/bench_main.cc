@@ -18,7 +18,8 @@ namespace {
 
 int start_processes(int processes, int argc, char** argv, const MainOptions& main_options) {
   runner::JobOptions job;
-  job.argv = {runner::own_program(), "bench"};
+  job.argv = runner::own_ranks();
+  job.argv.emplace_back("bench");
   if (main_options.named) job.argv.emplace_back(info(*main_options.named).name);
   job.argv.insert(job.argv.end(), argv + 1, argv + argc);
   if (main_options.plain) job.argv.emplace_back("--plain");

@@ -7,7 +7,6 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 option(RONDO_INSTALL_NCCL "Install NCCL's headers and libnccl.so.2 (another package may)" ON)
-set(RONDO_NCCL_LIBDIR "${CMAKE_INSTALL_LIBDIR}" CACHE STRING "Where libnccl.so.2 is installed")
 set(nccl_component runtime)
 if(RONDO_GPU STREQUAL "cuda")
   set(nccl_component cuda)

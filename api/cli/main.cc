@@ -11,6 +11,7 @@
 
 #include "api/cli/commands.h"
 #include "api/rondo.h"
+#include "api/runner/job.h"
 #include "bench/command_line.h"
 #include "bench/standard_output.h"
 
@@ -128,6 +129,11 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   rondo::open_standard_streams();
+  if (argc > 1 && argv[1] == rondo::runner::kRankOption) {
+    rondo::runner::mark_as_rank();
+    argv[1] = argv[0];
+    ++argv, --argc;
+  }
   std::string name(base_name(argc > 0 ? argv[0] : "rondo"));
   if (argc > 1 && find(argv[1]) != nullptr) name += fmt::format(" {}", argv[1]);
   return rondo::with_standard_output(name, [&] { return run(argc, argv); });

@@ -29,7 +29,7 @@ constexpr const char* kStartByAgent = R"(per=$1; program=$2; port=$3; agent=$4; 
 host=$(shift $((RANK / per)); echo "$1")
 printf '%s\n' "$RONDO_SECRET" | $agent "$host" "read -r RONDO_SECRET; export RONDO_SECRET \
 RANK=$RANK WORLD_SIZE=$WORLD_SIZE LOCAL_RANK=$((RANK % per)) LOCAL_WORLD_SIZE=$per \
-MASTER_ADDR=${1#*@} MASTER_PORT=$port; exec $program doctor --self-test $options"
+MASTER_ADDR=${1#*@} MASTER_PORT=$port; exec $program --as-rank doctor --self-test $options"
 )";
 
 bool is_word(std::string_view text) {
@@ -52,7 +52,9 @@ Result<int> start(const SelfTestCommand& command, int ranks) {
   const std::string program = runner::own_program();
   if (command.hosts.empty()) {
     job.ranks = ranks;
-    job.argv = {program, "doctor", "--self-test", "--minutes", fmt::format("{}", command.minutes)};
+    job.argv = runner::own_ranks();
+    job.argv.insert(job.argv.end(),
+                    {"doctor", "--self-test", "--minutes", fmt::format("{}", command.minutes)});
     if (command.quick) job.argv.emplace_back("--quick");
     if (command.strict) job.argv.emplace_back("--strict");
     if (command.json) job.argv.emplace_back("--json");

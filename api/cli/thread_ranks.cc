@@ -109,10 +109,8 @@ extern "C" [[gnu::visibility("default")]] char* getenv(const char* name) noexcep
   if (rondo::cli::of_rank != nullptr)
     for (const auto& [own, value] : *rondo::cli::of_rank)
       if (own == wanted) return const_cast<char*>(value.c_str());
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    if (text.size() > wanted.size() && text[wanted.size()] == '=' && text.starts_with(wanted))
-      return *entry + wanted.size() + 1;
-  }
-  return nullptr;
+  // Not by `environ`: in a program that can be a copy, which setenv() does not change.
+  using GetEnv = char* (*)(const char*);
+  static const auto of_libc = reinterpret_cast<GetEnv>(dlsym(RTLD_NEXT, "getenv"));
+  return of_libc == nullptr ? nullptr : of_libc(name);
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -25,6 +26,9 @@ namespace {
 constexpr std::size_t kLongestLine = 64 << 10;
 constexpr std::size_t kMaxWaiting = 1 << 20;
 constexpr std::size_t kAtomicWrite = 4096;  // PIPE_BUF: a writable pipe accepts that much
+constexpr int kRefused = 2;
+
+bool marked_as_rank = false;
 
 }  // namespace
 
@@ -179,6 +183,23 @@ int follow(int guardian) {
   }
 }
 
+// Why this process may not start ranks; "": it may.
+std::string why_no_ranks() {
+  const char* const job = getenv("RONDO_JOB");
+  const char* const rank = getenv("RANK");
+  if (job != nullptr && rank != nullptr)
+    return fmt::format(
+        "this process is rank {} of the job RONDO_JOB={}, and ranks start no ranks; `env -u "
+        "RONDO_JOB -u RANK` before this command starts a job of its own",
+        rank, job);
+  if (marked_as_rank)
+    return fmt::format(
+        "this process was started as a rank ({}), but its environment has no RANK: it starts no "
+        "ranks; `rondo env` must list the variables that are set",
+        kRankOption);
+  return "";
+}
+
 }  // namespace
 
 sigset_t forwarded_signals() {
@@ -203,7 +224,15 @@ std::string secret_of_job() {
   return fmt::format("{:02x}", fmt::join(random, ""));
 }
 
+std::vector<std::string> own_ranks() { return {own_program(), std::string(kRankOption)}; }
+
+void mark_as_rank() { marked_as_rank = true; }
+
 int run_job(const JobOptions& options) {
+  if (const std::string why = why_no_ranks(); !why.empty()) {
+    fmt::print(stderr, "rondo run: {}\n", why);
+    return kRefused;
+  }
   int was_subreaper = 0;
   prctl(PR_GET_CHILD_SUBREAPER, &was_subreaper);
   prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -11,6 +11,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/nccl/include" "$work/nccl/lib"  # as where NCCL is installed
 cp "$here"/../../api/nccl*.h "$work/nccl/include/"
 ln -s "$(readlink -f "$library")" "$work/nccl/lib/libnccl.so.2"
+ln -s "$(dirname "$(readlink -f "$library")")/librondo.so.1" "$work/nccl/lib/"
 ln -s libnccl.so.2 "$work/nccl/lib/libnccl.so"
 export LD_LIBRARY_PATH=$work/nccl/lib RONDO_DEVICE=host
 flags=(-I"$work/nccl/include" -L"$work/nccl/lib" -lnccl)

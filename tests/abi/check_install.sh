@@ -24,6 +24,11 @@ done
 
 "$work/prefix/bin/rondo" topo --topo dgx-h100 >/dev/null
 
+# Data of glibc that has two names must not be copied into a program: glibc writes to the original.
+copied=$(readelf -rW "$work/prefix/bin/rondo" |
+  awk '/_COPY/ && $5 !~ /^(stdin|stdout|stderr|__libc_single_threaded|_Z.*)@/ {print $5}')
+[ -z "$copied" ] || { echo "the command has a copy of $copied"; exit 1; }
+
 mkdir "$work/consumer"
 cat >"$work/consumer/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.22)

@@ -41,6 +41,36 @@ first_result() {
     printf "pip install: %.1f s, then the first result: %.1f s\n", at[2] - at[1], at[3] - at[2] }'
 }
 
+# The wheel has at most 6 MB, and a version and the licence of each thing that is linked in.
+check_contents() {
+  local size
+  size=$(stat -c %s build/wheels/rondo_ccl-*.whl)
+  echo "the wheel has $size bytes, at most 6000000"
+  [ "$size" -le 6000000 ]
+  python3 - build/wheel-files <<'PYTHON'
+import json, pathlib, sys
+files = pathlib.Path(sys.argv[1])
+(sbom,) = files.glob("rondo_ccl-*.dist-info/sboms/*.cdx.json")
+for one in json.loads(sbom.read_text())["components"]:
+    licence = files / "rondo/share/doc/licenses" / f"{one['name']}.txt"
+    assert one["version"] and one["licenses"] and licence.stat().st_size > 500, one
+    print(one["name"], one["version"], one["licenses"][0]["expression"], sep=", ")
+PYTHON
+}
+
+# No file of the wheel asks for a symbol that glibc 2.28 lacks.
+check_symbols() {
+  local file newest
+  rm -rf build/wheel-files
+  unzip -q -d build/wheel-files build/wheels/rondo_ccl-*.whl
+  while read -r file; do
+    newest=$(readelf -VW "$file" 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | sort -V | tail -n 1) ||
+      newest=
+    [ -z "$newest" ] || echo "${file#build/wheel-files/} needs $newest"
+    printf '%s\nGLIBC_2.28\n' "$newest" | sort -VC || { echo "newer than GLIBC_2.28"; exit 1; }
+  done < <(find build/wheel-files/rondo -path '*/bin/*' -o -name '*.so*')
+}
+
 # The wheel as it is released, from its source archive as well.
 wheel() {
   local library
@@ -49,7 +79,9 @@ wheel() {
   build/wheel-venv/bin/pip install -q auditwheel
   build/wheel-venv/bin/python -m auditwheel show build/wheels/rondo_ccl-*.whl |
     tee build/wheel.audit
-  grep -q 'manylinux_2_34' build/wheel.audit
+  grep -q 'manylinux_2_28' build/wheel.audit
+  check_symbols
+  check_contents
   first_result
   ls build/first-result/lib/python*/site-packages/rondo/include/nccl_device.h >/dev/null
   for library in librondo.so.1 libnccl.so.2; do
@@ -58,7 +90,7 @@ wheel() {
   done
   CC=gcc-11 CXX=g++-11 build/wheel-venv/bin/pip wheel -q --no-deps -w build/wheel-of-sdist \
     build/wheels/rondo_ccl-*.tar.gz
-  rm -rf build/wheel-release
+  rm -rf build/wheel-release build/openssl
   .ci/wheel.sh --release
   (cd build/wheels && sha256sum -c --quiet ../wheels.sha256)
 }

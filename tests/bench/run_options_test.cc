@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rondo run --bind and --log-dir.
+// rondo run --bind and --log-dir; ranks start no ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -17,7 +17,9 @@
 namespace rondo::cli {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using topology::CpuList;
 
 std::string rondo_run(const std::string& arguments) {
@@ -105,6 +107,30 @@ TEST(RunOptions, ALogFileThatCannotBeWrittenIsReportedAndTheJobGoesOn) {
 
 TEST(RunOptions, AreForProcesses) {
   EXPECT_THAT(rondo_run("-n 1 --threads --bind numa -- true"), HasSubstr("leave --threads out"));
+}
+
+TEST(RanksOfARank, AreNotStarted) {
+  const std::string nested = std::string(RONDO_PROGRAM) + " run -n 2 -- echo started";
+  EXPECT_THAT(rondo_run("-n 1 --no-prefix -- " + nested),
+              AllOf(HasSubstr("this process is rank 0 of the job RONDO_JOB="),
+                    HasSubstr("rank 0 exited with status 2"), Not(HasSubstr("started\n"))));
+  EXPECT_THAT(rondo_run("-n 1 --no-prefix -- env -u RONDO_JOB -u RANK " + nested),
+              HasSubstr("[1] started\n"));
+}
+
+// The preloaded library takes RANK and the like from each rank, and ends ranks that ranks started.
+TEST(RanksOfARank, AreNotStartedIfItCannotReadItsEnvironment) {
+#ifdef RONDO_RANKS_UNKNOWN
+  for (const char* command :
+       {"bench all_reduce --ranks 2 -b 4 -e 4 -n 1", "doctor --self-test --ranks 2"})
+    EXPECT_THAT(
+        shell(std::string("LD_PRELOAD=" RONDO_RANKS_UNKNOWN " " RONDO_PROGRAM " ") + command).text,
+        AllOf(HasSubstr("this process was started as a rank (--as-rank)"),
+              Not(HasSubstr("a rank started this rank"))))
+        << command;
+#else
+  GTEST_SKIP() << "nothing can be preloaded before a sanitizer";
+#endif
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/types.h"
 
+#include "base/foreign_call.h"
+
 #include <fmt/format.h>
 
 namespace rondo {
@@ -32,13 +34,15 @@ const char* name(Collective which) {
 std::string to_string(const CallRecord& record) {
   std::string text = fmt::format("{}(count {}, {}", name(record.collective), elements_of(record),
                                  name(record.type));
-  if (reduces(record.collective) || record.collective == Collective::kReduceScatterV)
+  const bool foreign = is_foreign(record);  // its operation is not known
+  if (!foreign && (reduces(record.collective) || record.collective == Collective::kReduceScatterV))
     text += fmt::format(", {}", name(record.op));
   if (record.root >= 0) text += fmt::format(", root {}", record.root);
   if (record.root < -1) text += fmt::format(", parts {:x}", -(record.root + 2));
   if (record.fused()) text += ", grouped";
   if (record.in_windows()) text += ", in symmetric windows";
-  if ((record.excluded & (CallRecord::kInWindows - 1)) != 0) text += ", some algorithms left out";
+  if (!foreign && (record.excluded & (CallRecord::kInWindows - 1)) != 0)
+    text += ", some algorithms left out";
   return text + ")";
 }
 

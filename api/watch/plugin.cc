@@ -108,10 +108,7 @@ class Plugin {
 
 template <int kVersion, class Descriptor>
 int init_1(void** context, int* mask) {
-  return Plugin<Descriptor>::init({.version = kVersion,
-                                   .context = context,
-                                   .mask = mask,
-                                   .caller = __builtin_return_address(0)},
+  return Plugin<Descriptor>::init({.version = kVersion, .context = context, .mask = mask},
                                   [](abi::Any init, void** next_context, int* next_mask) {
                                     return reinterpret_cast<abi::Init1>(init)(next_context,
                                                                               next_mask);
@@ -120,29 +117,29 @@ int init_1(void** context, int* mask) {
 
 int init_4(void** context, int* mask, const char* name, std::uint64_t communicator, int hosts,
            int ranks, int rank, plugin::Logger logger) {
-  return Plugin<abi::Descriptor4>::init(
-      {4, context, mask, communicator, name, ranks, rank, __builtin_return_address(0)},
-      [&](abi::Any init, void** next_context, int* next_mask) {
-        return reinterpret_cast<abi::Init4>(init)(next_context, next_mask, name, communicator,
-                                                  hosts, ranks, rank, logger);
-      });
+  return Plugin<abi::Descriptor4>::init({4, context, mask, communicator, name, ranks, rank},
+                                        [&](abi::Any init, void** next_context, int* next_mask) {
+                                          return reinterpret_cast<abi::Init4>(init)(
+                                              next_context, next_mask, name, communicator, hosts,
+                                              ranks, rank, logger);
+                                        });
 }
 
 template <int kVersion>
 int init_5(void** context, std::uint64_t communicator, int* mask, const char* name, int hosts,
            int ranks, int rank, plugin::Logger logger) {
-  return Plugin<abi::Descriptor5>::init(
-      {kVersion, context, mask, communicator, name, ranks, rank, __builtin_return_address(0)},
-      [&](abi::Any init, void** next_context, int* next_mask) {
-        return reinterpret_cast<abi::Init5>(init)(next_context, communicator, next_mask, name,
-                                                  hosts, ranks, rank, logger);
-      });
+  return Plugin<abi::Descriptor5>::init({kVersion, context, mask, communicator, name, ranks, rank},
+                                        [&](abi::Any init, void** next_context, int* next_mask) {
+                                          return reinterpret_cast<abi::Init5>(init)(
+                                              next_context, communicator, next_mask, name, hosts,
+                                              ranks, rank, logger);
+                                        });
 }
 
 template <int kVersion, class Descriptor, class Init>
 abi::ProfilerTable table_of(Init init) {
   using Own = Plugin<Descriptor>;
-  return {"RondoWatch",
+  return {abi::kWatchName,
           reinterpret_cast<abi::Any>(init),
           Own::template start<kVersion>,
           Own::stop,

@@ -243,6 +243,10 @@ using Init5 = int (*)(void** context, std::uint64_t communicator, int* mask, con
                       int hosts, int ranks, int rank, plugin::Logger);
 using Any = void (*)();  // cast to one of the types above before a call
 
+// Of librondo-watch.so (api/watch). Rondo gives it no events while its own status service runs,
+// which answers the same questions.
+inline constexpr const char* kWatchName = "RondoWatch";
+
 struct ProfilerTable {
   const char* name;
   Any init;

@@ -85,11 +85,9 @@ class ChainsOfWaits {
   }
 
   void find_alike(std::size_t communicator) {
-    if (mismatched_.contains(communicator)) return;
     const AlikeWait alike = alike_wait(view_.communicators[communicator]);
-    if (alike.waiters == 0) return;
-    if (alike.seconds < (alike.is_complete ? std::max(long_wait_, kLongAlikeSeconds) : long_wait_))
-      return;
+    const double limit = alike.is_complete ? std::max(long_wait_, kLongAlikeSeconds) : long_wait_;
+    if (alike.waiters == 0 || alike.seconds < limit || mismatched_.contains(communicator)) return;
     const Blame::Kind kind = alike.is_complete ? Blame::kAlike : Blame::kElsewhere;
     Blame& blame = add({communicator, -1}, kind, alike.seconds);
     blame.waiters = alike.waiters;
@@ -163,6 +161,7 @@ class ChainsOfWaits {
         rank = awaited;
         continue;
       }
+      if (is_stuck(*awaited)) return void(add_stuck(next, seconds));
       // Outside of this call: perhaps it waits in another communicator.
       const bool outside = is_outside(*awaited, *rank);
       const bool may_wait_elsewhere = outside || awaited->watched.has_value();
@@ -176,6 +175,14 @@ class ChainsOfWaits {
       at = *elsewhere;
       rank = find(at);
     }
+  }
+
+  // One that is stuck alone is late; of several, find_alike() tells.
+  void add_stuck(const Place& place, double seconds) {
+    const std::vector<RankView>& ranks = view_.communicators[place.communicator].ranks;
+    if (std::count_if(ranks.begin(), ranks.end(), is_stuck) > 1) return;
+    const RankView& rank = *find(place);
+    add(place, Blame::kLate, seconds).text = call_text(rank) + instead_of(rank);
   }
 
   // The stream of a watched rank whose kernel has not begun may hold one of another communicator.

@@ -71,12 +71,17 @@ bool is_gone(const RankView& rank) {
          rank.state == "silent";
 }
 
+std::string network_text(const RankView& rank) {
+  return fmt::format("the network of rank {} waits for step {} of data from rank {}", rank.rank,
+                     rank.watched->network_step, rank.watched->network_peer);
+}
+
 bool waits(const RankView& rank) { return rank.in_kernel && !rank.in_message; }
 
 // Smaller: less far. A rank that is gone comes first.
-std::tuple<bool, std::uint64_t, bool, int> progress_of(const RankView& rank) {
-  return {!is_gone(rank), point_of(rank), rank.watched && rank.watched->phase == "in_kernel",
-          rank.rank};
+std::tuple<bool, std::uint64_t, std::uint64_t, bool, int> progress_of(const RankView& rank) {
+  return {!is_gone(rank), rank.finished, point_of(rank),
+          rank.watched && rank.watched->phase == "in_kernel", rank.rank};
 }
 
 // True if the kernel of `waiter` needs what `other` has not done.
@@ -126,6 +131,9 @@ std::uint64_t point_of(const RankView& rank) { return std::min(rank.finished + 1
 
 std::string instead_of(const RankView& rank) {
   if (!rank.watched) return "";
+  if (is_stuck(rank))
+    return rank.watched->network_peer < 0 ? " (its kernel has not ended)"
+                                          : fmt::format(" ({})", network_text(rank));
   if (rank.watched->phase == "enqueued") return " (its kernel has not begun)";
   const auto newest = rank.watched->calls.find(rank.call);
   return newest == rank.watched->calls.end()
@@ -174,35 +182,42 @@ std::vector<OtherCall> other_calls(const CommunicatorView& communicator) {
   return {};
 }
 
+bool is_stuck(const RankView& rank) { return rank.watched && waits(rank) && rank.waits_for < 0; }
+
 AlikeWait alike_wait(const CommunicatorView& communicator) {
   AlikeWait alike;
+  std::vector<const RankView*> stuck;
   const RankView* slowest = nullptr;  // in the network
   for (const RankView& rank : communicator.ranks) {
-    if (!rank.watched || !waits(rank) || rank.waits_for >= 0) return {};
+    if (!rank.watched || !waits(rank)) continue;
+    ++alike.waiters;
+    if (!is_stuck(rank)) continue;
     alike.seconds =
-        alike.waiters++ == 0 ? rank.waits_seconds : std::min(alike.seconds, rank.waits_seconds);
-    const WatchedView& watched = *rank.watched;
-    if (watched.network_peer >= 0 &&
-        (slowest == nullptr || watched.network_step < slowest->watched->network_step))
+        stuck.empty() ? rank.waits_seconds : std::min(alike.seconds, rank.waits_seconds);
+    stuck.push_back(&rank);
+    if (rank.watched->network_peer >= 0 &&
+        (slowest == nullptr || rank.watched->network_step < slowest->watched->network_step))
       slowest = &rank;
   }
-  if (alike.waiters == 0) return {};
-  const RankView& first = communicator.ranks.front();
-  alike.is_complete = alike.waiters == communicator.size;
-  const std::string where = fmt::format("call {}, {}", point_of(first), first.waits_in);
+  const std::size_t known = communicator.ranks.size();
+  alike.is_complete = known == static_cast<std::size_t>(communicator.size);
+  if (stuck.empty() || (alike.is_complete && stuck.size() < 2)) return {};
+  if (!alike.is_complete && stuck.size() < known) return {};
+  const std::string where =
+      fmt::format("call {}, {}", point_of(*stuck.front()), stuck.front()->waits_in);
   if (!alike.is_complete) {
     alike.text = fmt::format(
         "all {} that are known wait in {}; the other {} of the communicator did not answer or are "
-        "on hosts that were not asked (rondo ps there)",
-        counted(alike.waiters, "rank"), where, communicator.size - alike.waiters);
+        "on hosts that were not asked",
+        counted(known, "rank"), where, static_cast<std::size_t>(communicator.size) - known);
     return alike;
   }
-  alike.text = fmt::format("all {} wait alike in {}: no rank is late",
-                           counted(alike.waiters, "rank"), where);
-  if (slowest != nullptr)
-    alike.text +=
-        fmt::format("; the network of rank {} is behind: step {} of data from rank {}",
-                    slowest->rank, slowest->watched->network_step, slowest->watched->network_peer);
+  alike.text = stuck.size() == known
+                   ? fmt::format("all {} wait alike in {}", counted(known, "rank"), where)
+                   : fmt::format("{} of {} wait alike in {}, which the others have ended",
+                                 stuck.size(), counted(known, "rank"), where);
+  alike.text += ": no rank is late";
+  if (slowest != nullptr) alike.text += "; " + network_text(*slowest);
   return alike;
 }
 

@@ -38,12 +38,15 @@ struct OtherCall {
 };
 std::vector<OtherCall> other_calls(const CommunicatorView& communicator);
 
-// What a hang without a culprit looks like: all ranks wait in the same call, or those that are
-// known do. "": neither. complete: all ranks are known.
+// True if its kernel waits, and no other rank is less far. Call await_watched() before.
+bool is_stuck(const RankView& rank);
+
+// What a hang without a culprit looks like: several ranks are stuck in the same call, or all that
+// are known. waiters 0: neither.
 struct AlikeWait {
-  bool is_complete = false;
+  bool is_complete = false;  // all ranks are known
   int waiters = 0;
-  double seconds = 0;  // the shortest of their waits
+  double seconds = 0;  // the shortest wait of those that are stuck
   std::string text;
 };
 AlikeWait alike_wait(const CommunicatorView& communicator);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/watch/events.h"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,13 +8,10 @@
 #include <cstddef>
 #include <string_view>
 
-#include "base/env.h"
 #include "base/foreign_call.h"
 #include "base/guard.h"
-#include "base/log.h"
 #include "base/notice.h"
 #include "base/process.h"
-#include "base/shared_library.h"
 #include "collectives/profiler/describe.h"
 #include "collectives/watch/watch.h"
 
@@ -130,7 +126,8 @@ class Events {
     if (!comm_.is_known()) identify(event);
     switch (static_cast<std::uint64_t>(event.kind)) {
       case abi::kColl:
-        return start_collective(event.coll, event.parent, event.coll.warps == 0);
+        return start_collective(event.coll, event.parent, event.coll.warps == 0,
+                                event.coll.warps == 0);
       case abi::kP2p:
         return start_message(event.p2p, event.parent);
       case abi::kProxyOp:
@@ -144,7 +141,8 @@ class Events {
     }
     if constexpr (requires { event.coll_api; }) {
       if (event.kind == abi::kCollApi) return enter(event.coll_api);
-      if (event.kind == abi::kCeColl) return start_collective(event.coll, event.parent, true);
+      if (event.kind == abi::kCeColl)
+        return start_collective(event.coll, event.parent, true, false);
     }
     return make(kNothing);
   }
@@ -185,7 +183,7 @@ class Events {
   }
 
   template <class Coll>
-  Handle start_collective(const Coll& coll, const void* parent, bool is_whole) {
+  Handle start_collective(const Coll& coll, const void* parent, bool is_whole, bool on_host) {
     const Collective which = collective_of(coll.function);
     std::uint64_t operation = operation_of(parent);
     const unsigned channels = channels_of(coll.channels);
@@ -194,6 +192,7 @@ class Events {
       comm_.enqueue(operation, channels);
     }
     if (is_whole) comm_.begin_kernel(operation);
+    if (on_host) seat_.ends_with_stop = true;
     return make(is_whole ? kWhole : kOperation, operation);
   }
 
@@ -232,29 +231,13 @@ class Events {
   WatchedComm& comm_;
 };
 
-// True for a library that has Rondo's functions.
-bool is_rondo(const void* caller) {
-  Dl_info info{};
-  if (caller == nullptr || dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return false;
-  const auto library = load_library(info.dli_fname);  // it is loaded already
-  if (!library.ok()) return false;                    // a program, which cannot be loaded
-  const bool found = dlsym(*library, "rondoGetVersion") != nullptr;
-  dlclose(*library);
-  return found;
-}
-
 Status take_seat(const InitCall& call) {
-  const bool by_rondo = is_rondo(call.caller);
-  if (by_rondo && env::get_bool("NCCL_RAS_ENABLE")) {
-    RONDO_INFO(kInit, "this job runs on Rondo, which answers rondo ps itself: it is not watched");
-    return ok_status();
-  }
   RONDO_TRY(Seat* const seat, Watch::instance().take({.hash = call.hash,
                                                       .name = call.name == nullptr ? "" : call.name,
                                                       .ranks = call.ranks,
                                                       .rank = call.rank}));
   seat->version = call.version;
-  seat->ends_with_stop = by_rondo;
+  seat->ends_with_stop = false;
   *call.context = seat;
   if (call.mask != nullptr) std::atomic_ref<int>(*call.mask).fetch_or(static_cast<int>(kAsked));
   return ok_status();

@@ -21,10 +21,8 @@ struct InitCall {
   std::uint64_t hash = 0;
   const char* name = nullptr;
   int ranks = 0, rank = -1;  // -1: versions 1 to 3 do not tell
-  const void* caller = nullptr;
 };
-// Always 0: the job goes on, whatever happens here. A job of Rondo that answers itself is left to
-// it.
+// Always 0: the job goes on, whatever happens here.
 int init(const InitCall& call) noexcept;
 
 template <class Descriptor>

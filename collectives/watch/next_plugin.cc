@@ -16,6 +16,8 @@ namespace {
 
 namespace abi = profiler::abi;
 
+constexpr plugin::Kind kNext{plugin::kProfiler.what, plugin::kProfiler.prefix, "RONDO_WATCH_NEXT",
+                             plugin::kProfiler.symbol};
 constexpr int kFirstExtensible = 5;
 constexpr std::uint64_t kMark = std::uint64_t{0xf} << 60;  // no handle of the watch begins so
 
@@ -25,12 +27,12 @@ struct Found {
 };
 
 Result<Found> load(const std::string& value, int version) {
-  const std::string file = plugin::file_of(plugin::kProfiler, value);
+  const std::string file = plugin::file_of(kNext, value);
   if (file.empty()) return fail(StatusCode::kInvalidUsage, "it names no library");
-  RONDO_TRY(void* const library, plugin::open_library(plugin::kProfiler, file));
+  RONDO_TRY(void* const library, plugin::open_library(kNext, file));
   const int oldest = version >= kFirstExtensible ? kFirstExtensible : version;
   RONDO_TRY(const plugin::Symbol symbol,
-            plugin::newest_symbol(plugin::kProfiler, library, file, oldest, version));
+            plugin::newest_symbol(kNext, library, file, oldest, version));
   const auto* const table = static_cast<const abi::ProfilerTable*>(symbol.address);
   if (table->init == nullptr || table->start == nullptr || table->stop == nullptr ||
       table->record == nullptr || table->finish == nullptr)
@@ -61,8 +63,7 @@ NextPlugin* NextPlugin::of_version(int version) {
     loaded_ = new NextPlugin(*found->table, kinds_of(found->version));
     RONDO_INFO(kInit, "RONDO_WATCH_NEXT: events go on to {}", printable(value));
   } else {
-    notice(fmt::format("RONDO_WATCH_NEXT={}: {}; the job is watched, that plugin gets no events",
-                       printable(value), found.error().text));
+    notice(found.error().text + "; the job is watched, that plugin gets no events");
   }
   return loaded();
 }

@@ -39,8 +39,9 @@ namespace rondo::watch {
 struct Seat {
   std::atomic<WatchedComm*> comm{nullptr};  // null: left
   unsigned place = 0, generation = 0;
-  int version = 0;              // of the interface
-  bool ends_with_stop = false;  // the stop of a call is its end (Rondo on host memory)
+  int version = 0;  // of the interface
+  // The stop of a call is its end: it has no kernel, as those of Rondo on host memory.
+  std::atomic<bool> ends_with_stop{false};
 };
 
 class Watch final : public WatchedRanks {

@@ -57,6 +57,7 @@ Result<std::unique_ptr<WatchedComm>> WatchedComm::open(const About& about) {
   RONDO_CHECK_OK(shm::commit(comm->port_.trace, shm::kSegmentPage, "the communicator's id"));
   comm->set_up_record(about.has_record);
   if (about.rank >= 0) comm->identify(about.hash, about.name.c_str(), about.rank);
+  comm->segment_->settle();
   return comm;
 }
 

@@ -149,6 +149,7 @@ bool SimulatedRank::may_end(const Work& work) const {
     const auto& offers = sends ? comm_->offered[own][peer] : comm_->offered[peer][own];
     return offers[0] >= work.number && offers[1] >= work.number;
   }
+  if (comm_->down_from != 0 && work.number >= comm_->down_from) return false;
   for (int rank = 0; rank < options_.ranks; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     if (comm_->begun[r] < work.number) return false;
@@ -190,7 +191,7 @@ void SimulatedRank::run_stream() {
       comm_->what[own][work.number % 4] = std::hash<std::string>{}(work.function) + work.count;
       comm_->begun[own] = work.number;
     }
-    while (!over_ && (!may_end(work) || comm_->network_is_down)) pause_briefly();
+    while (!over_ && !may_end(work)) pause_briefly();
     if (over_) break;
     stop(first);
     stop(transfer);

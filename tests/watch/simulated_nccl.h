@@ -27,7 +27,7 @@ struct SimulatedComm {
   std::atomic<std::uint64_t> begun[kSimulatedRanks];    // newest collective whose kernel has begun
   std::atomic<std::uint64_t> what[kSimulatedRanks][4];  // of call n at n % 4: function and count
   std::atomic<std::uint64_t> offered[kSimulatedRanks][kSimulatedRanks][2];  // sends, receives
-  std::atomic<bool> network_is_down;                                        // no transfer moves
+  std::atomic<std::uint64_t> down_from;  // call from which no transfer moves; 0: none
 };
 std::shared_ptr<SimulatedComm> make_simulated_comm();
 

@@ -235,6 +235,73 @@ TEST(WatchOfFaults, NamesTheSenderOfAMessage) {
   expect_named({.what = kKeepsMessage, .culprit = 2});
 }
 
+// A network that is down holds all ranks up alike: nobody is named, the text says where it is.
+TEST(WatchOfFaults, ReportsThatAllRanksWaitAlike) {
+  const StatusJob status;
+  Job job(as_processes(3).under(status.environment()));
+  job.create = false;
+  const InjectedFault fault{.ranks = 3, .network = true};
+  const Comms comms;
+  comms.first->down_from = 20;
+  RankProcesses ranks(job, [&](RankSeat& seat) {
+    SimulatedRank rank(options_of(seat, fault), comms.first);
+    for (;;) {
+      rank.collective("AllReduce", 100);
+      rank.wait_for_gpu();
+    }
+  });
+  std::vector<Blame> blamed;
+  ASSERT_TRUE(wait_until([&] {
+    const auto view = ask_process(ranks.pid(1), false);
+    if (view.ok()) blamed = diagnose(*view);
+    return !blamed.empty();
+  }));
+  EXPECT_EQ(blamed[0].kind, Blame::kAlike) << blamed[0].text;
+  EXPECT_EQ(blamed[0].rank, -1);
+  EXPECT_EQ(blamed[0].waiters, 3);
+  EXPECT_NE(blamed[0].text.find("all 3 ranks wait alike in call 20, AllReduce"), std::string::npos)
+      << blamed[0].text;
+  EXPECT_NE(blamed[0].text.find("step 0 of data from rank"), std::string::npos) << blamed[0].text;
+}
+
+// Beside processes that keep all cores busy. A rank that a busy machine delays for a second is
+// late: what is checked is that nobody is named whom the others do not wait for.
+TEST(WatchOfFaults, AccusesNobodyOfAHealthyJob) {
+  constexpr int kCalls = 2500;  // on each of four ranks
+  const StatusJob status;
+  Job job(as_processes(4).under(status.environment()));
+  job.create = false;
+  const InjectedFault fault{.network = true};
+  const Comms comms;
+  RankProcesses ranks(job, [&](RankSeat& seat) {
+    SimulatedRank rank(options_of(seat, fault), comms.first);
+    seat.mark(1);
+    for (int call = 0; call < kCalls; ++call) {
+      rank.collective(call % 3 == 0 ? "Broadcast" : "AllReduce", 100, call % 4);
+      rank.wait_for_gpu(8);
+    }
+    seat.mark(2);
+    seat.wait_flag(1);
+  });
+  Job busy(as_processes(2));
+  busy.create = false;
+  const RankProcesses loops(busy, [](RankSeat&) {
+    for (std::atomic<int> turns{0};;) ++turns;
+  });
+  ASSERT_TRUE(ranks.wait_stage(1));
+  int asked = 0;
+  std::vector<Blame> blamed;
+  ASSERT_TRUE(wait_until([&] {
+    const auto view = ask_process(ranks.pid(asked++ % 4), false);
+    if (view.ok()) blamed = diagnose(*view);
+    return !blamed.empty() || ranks.board().seats[3].stage == 2;
+  }));
+  EXPECT_TRUE(blamed.empty()) << blamed[0].text;
+  EXPECT_GT(asked, 10);
+  ASSERT_TRUE(ranks.wait_stage(2));
+  ranks.board().flag = 1;
+}
+
 InjectedFault random_fault(std::mt19937& random) {
   InjectedFault fault;
   fault.what = static_cast<Injected>(random() % kInjections);

@@ -37,7 +37,8 @@ pack() {
   cmake --build "$build" --target $targets | tail -n 1
   (cd "$build" && cpack -G DEB -B "$out" >cpack.log) || { cat "$build/cpack.log"; exit 1; }
 }
-pack deb "rondo_shared nccl_shared rondo_audit rondo" -DRONDO_NCCL_LIBDIR="$libdir/rondo"
+pack deb "rondo_shared nccl_shared rondo_audit rondo_watch rondo" \
+  -DRONDO_NCCL_LIBDIR="$libdir/rondo"
 if [ -n "$cuda" ]; then
   pack deb-cuda "nccl_shared rondo_audit" -DRONDO_GPU=cuda -DRONDO_NCCL_LIBDIR="$libdir/rondo-cuda"
 fi

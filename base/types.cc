@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/types.h"
 
+#include "base/foreign_call.h"
+
 #include <fmt/format.h>
 
 namespace rondo {
@@ -41,8 +43,10 @@ std::string to_string(const CallRecord& record) {
   std::string text = fmt::format("{}(count {}, {}", name(record.collective), elements_of(record),
                                  name(record.type));
   const bool ordered = is_ordered(record.collective);
-  if (reduces(record.collective) || ordered || record.collective == Collective::kReduceScatterV)
-    text += fmt::format(", {}", name(record.op));
+  const bool foreign = is_foreign(record);  // its operation is not known
+  const bool sums =
+      reduces(record.collective) || ordered || record.collective == Collective::kReduceScatterV;
+  if (sums && !foreign) text += fmt::format(", {}", name(record.op));
   if (record.root >= 0) text += fmt::format(", root {}", record.root);
   if (record.root < -1) text += fmt::format(", parts {:x}", -(record.root + 2));
   if (record.fused()) text += ", grouped";
@@ -50,7 +54,7 @@ std::string to_string(const CallRecord& record) {
     text += fmt::format(", {} leaves, rounded {}", record.leaves(),
                         record.rounding() == Rounding::kOnce ? "once" : "in each node");
   if (record.in_windows()) text += ", in symmetric windows";
-  if (!ordered && (record.excluded & (CallRecord::kInWindows - 1)) != 0)
+  if (!ordered && !foreign && (record.excluded & (CallRecord::kInWindows - 1)) != 0)
     text += ", some algorithms left out";
   return text + ")";
 }

@@ -24,6 +24,10 @@ if(RONDO_INSTALL_NCCL)
   # Beside libnccl.so.2: what redirects a program's own copy of NCCL.
   install(TARGETS rondo_audit LIBRARY DESTINATION ${RONDO_NCCL_LIBDIR}
                                       COMPONENT ${nccl_component})
+  # And what shows NVIDIA's own library to rondo ps.
+  if(NOT RONDO_GPU STREQUAL "cuda")
+    install(TARGETS rondo_watch LIBRARY DESTINATION ${RONDO_NCCL_LIBDIR} COMPONENT runtime)
+  endif()
   list(APPEND headers nccl.h nccl_device.h nccl_device_code.h)
 endif()
 foreach(header ${headers})

@@ -37,9 +37,12 @@ int simulate_command(int argc, char** argv);
 int topo_command(int argc, char** argv);
 int trace_command(int argc, char** argv);
 int tune_command(int argc, char** argv);
+int watch_command(int argc, char** argv);
 
-// The absolute path of this installation's libnccl.so.2, for `rondo preload` and `rondo run
-// --preload`; an error that says what to install if there is none.
+// The absolute path of a library of this installation (libnccl.so.2, librondo-watch.so); an error
+// that says what to install if there is none.
+Result<std::string> installed_library(const std::string& name);
+// libnccl.so.2, for `rondo preload` and `rondo run --preload`.
 Result<std::string> preload_library();
 
 // For `rondo report`, in report_sections.cc: the section of one results file (rondo bench, rondo

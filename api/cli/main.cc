@@ -32,6 +32,8 @@ constexpr Command kCommands[] = {
     {"report", "one HTML file of the results of bench, doctor --self-test and others",
      report_command},
     {"preload", "the LD_PRELOAD=... that runs an NCCL program on Rondo", preload_command},
+    {"watch", "run a program whose NCCL reports its calls, so that ps and trace see them",
+     watch_command},
     {"env", "every environment variable: type, default, current value", env_command},
     {"completion", "the script by which bash, zsh or fish completes this command",
      completion_command},

@@ -20,18 +20,21 @@ constexpr const char* kPlaces[] = {("../" RONDO_LIBDIR "/rondo-cuda"), "../../ro
 
 }  // namespace
 
-Result<std::string> preload_library() {
+Result<std::string> preload_library() { return installed_library("libnccl.so.2"); }
+
+Result<std::string> installed_library(const std::string& name) {
   namespace fs = std::filesystem;
   const fs::path here = fs::path(runner::own_program()).parent_path();
   std::error_code ignored;
   for (const char* place : kPlaces) {
-    const fs::path found = fs::weakly_canonical(here / place / "libnccl.so.2", ignored);
+    const fs::path found = fs::weakly_canonical(here / place / name, ignored);
     if (fs::exists(found, ignored)) return found.string();
   }
-  return fail(StatusCode::kSystemError,
-              "there is no libnccl.so.2 beside {}: install the package that has it (librondo1, or "
-              "pip install rondo-ccl), or build the target nccl_shared",
-              runner::own_program());
+  return fail(
+      StatusCode::kSystemError,
+      "there is no {} beside {}: install the package that has it (librondo1, or pip install "
+      "rondo-ccl), or build the targets nccl_shared and rondo_watch",
+      name, runner::own_program());
 }
 
 int preload_command(int argc, char** argv) {

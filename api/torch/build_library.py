@@ -169,7 +169,7 @@ class Hook(BuildHookInterface):
         build(
             staged,
             folder=folder,
-            targets=["rondo_shared", "nccl_shared", "rondo_audit", "rondo"],
+            targets=["rondo_shared", "nccl_shared", "rondo_audit", "rondo_watch", "rondo"],
             components=["runtime", "dev", "tools"],
         )
         build_data["pure_python"] = False

@@ -51,7 +51,16 @@ inline constexpr std::uint64_t kForP2pApi = kP2pApi | kForP2p;
 inline constexpr std::uint64_t kForGroupApi =
     kGroupApi | kKernelLaunch | kForGroup | kForCollApi | kForP2pApi;
 
-enum State : int { kGroupStartApiStop = 23, kGroupEndApiStart = 24 };  // of kGroupApi
+enum State : int {
+  kSendGpuWait = 8,  // to kRecvGpuWait: of kProxyStep
+  kSendWait = 9,
+  kRecvWait = 10,
+  kRecvFlushWait = 11,
+  kRecvGpuWait = 12,
+  kSendPeerWait = 20,       // of kProxyStep, from version 4
+  kGroupStartApiStop = 23,  // of kGroupApi, as the next
+  kGroupEndApiStart = 24,
+};
 
 // Coll: one collective call of a rank.
 struct Coll1 {
@@ -154,6 +163,16 @@ struct P2p5 {
   void* group;
 };
 
+// Of all versions that have them.
+struct ProxyOp {
+  int pid;  // of the process that made the parent
+  std::uint8_t channel;
+  int peer, steps, chunk_bytes, is_send;
+};
+struct ProxyStep {
+  int step;
+};
+
 // Calls of the C API.
 struct GroupApi5 {
   bool captured;
@@ -183,19 +202,23 @@ struct DescriptorOf {
   union {
     Coll coll;
     P2p p2p;
+    ProxyOp proxy_op;
+    ProxyStep proxy_step;
   };
 };
 using Descriptor1 = DescriptorOf<Coll1, P2p1>;
 using Descriptor2 = DescriptorOf<Coll2, P2p2>;
 using Descriptor3 = DescriptorOf<Coll3, P2p2>;
 using Descriptor4 = DescriptorOf<Coll4, P2p4>;
-struct Descriptor5 {  // and version 6, which adds members that are no larger
+struct Descriptor5 {  // and versions 6 and 7, which add members behind these
   std::uint64_t kind;
   void* parent;
   int rank;
   union {
     Coll5 coll;
     P2p5 p2p;
+    ProxyOp proxy_op;
+    ProxyStep proxy_step;
     GroupApi5 group_api;
     CollApi5 coll_api;
     P2pApi5 p2p_api;
@@ -219,6 +242,10 @@ using Init4 = int (*)(void** context, int* mask, const char* name, std::uint64_t
 using Init5 = int (*)(void** context, std::uint64_t communicator, int* mask, const char* name,
                       int hosts, int ranks, int rank, plugin::Logger);
 using Any = void (*)();  // cast to one of the types above before a call
+
+// Of librondo-watch.so (api/watch). Rondo gives it no events while its own status service runs,
+// which answers the same questions.
+inline constexpr const char* kWatchName = "RondoWatch";
 
 struct ProfilerTable {
   const char* name;

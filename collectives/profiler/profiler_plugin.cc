@@ -210,6 +210,10 @@ std::shared_ptr<Profiler> open_profiler(const About& about, bool on_device) {
   const auto plugin = find_profiler(on_device);
   if (!plugin.ok()) return warn_once(plugin.error()), nullptr;
   if (*plugin == nullptr) return nullptr;
+  if ((*plugin)->is_watch() && env::get_bool("NCCL_RAS_ENABLE")) {
+    RONDO_INFO(kInit, "{} is not used: this job answers rondo ps itself", (*plugin)->text());
+    return nullptr;
+  }
   auto made = Profiler::open(**plugin, about);
   if (!made.ok()) return warn_once(made.error()), nullptr;
   return std::move(*made);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "collectives/profiler/abi.h"
@@ -32,6 +33,7 @@ class ProfilerPlugin {
   static void set_masks(int mask);
 
   int version() const { return version_.number; }
+  bool is_watch() const { return std::string_view(table_.name) == abi::kWatchName; }
   // "plugin 'X' (libnccl-profiler-x.so, ncclProfiler_v5)"
   const std::string& text() const { return text_; }
 

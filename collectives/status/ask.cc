@@ -56,6 +56,17 @@ void add_to_jobs(JobView view, std::vector<ListedJob>* jobs) {
   jobs->push_back(std::move(joined));
 }
 
+// Each rank of a watched communicator has a memory file of its own.
+JobView joined(std::vector<CommunicatorView> communicators) {
+  JobView all;
+  for (CommunicatorView& communicator : communicators) {
+    JobView one;
+    one.communicators.push_back(std::move(communicator));
+    all.merge(std::move(one));
+  }
+  return all;
+}
+
 // The job of a process that gave no answer, by what the others say or by its shared memory.
 ListedJob& job_of(int pid, std::vector<ListedJob>* jobs) {
   const auto known = std::find_if(jobs->begin(), jobs->end(),
@@ -63,7 +74,7 @@ ListedJob& job_of(int pid, std::vector<ListedJob>* jobs) {
   if (known != jobs->end()) return *known;
   ListedJob& job = jobs->emplace_back();
   auto communicators = inspect_process(pid);
-  if (communicators.ok()) job.view.communicators = std::move(*communicators);
+  if (communicators.ok()) job.view = joined(std::move(*communicators));
   return job;
 }
 
@@ -80,8 +91,7 @@ Result<JobView> ask_process(int pid, bool all_hosts) {
     }
   }
   RONDO_TRY(std::vector<CommunicatorView> communicators, inspect_process(pid));
-  JobView view;
-  view.communicators = std::move(communicators);
+  JobView view = joined(std::move(communicators));
   view.processes.push_back({.pid = pid, .host = "", .command = command_of(pid), .job = ""});
   view.find_awaited();
   return view;
@@ -112,6 +122,7 @@ Result<std::vector<ListedJob>> list_jobs() {
   }
   for (const int pid : silent) job_of(pid, &jobs).silent.push_back(pid);
   for (const int pid : foreign) job_of(pid, &jobs).foreign.push_back(pid);
+  for (ListedJob& job : jobs) job.view.find_awaited();
   return jobs;
 }
 

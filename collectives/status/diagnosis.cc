@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "collectives/status/watched_ranks.h"
 
 namespace rondo {
 namespace {
@@ -26,14 +27,16 @@ class ChainsOfWaits {
   }
 
   std::vector<Blame> run() {
+    for (std::size_t c = 0; c < view_.communicators.size(); ++c) find_other_calls(c);
     for (const auto& [place, rank] : ranks_) {
+      if (mismatched_.contains(place.communicator)) continue;
       if (rank->faulted) {
         follow_fault(place, *rank);
       } else if (waits_long(*rank)) {
         follow_waits(place, rank->waits_seconds);
       }
     }
-    for (std::size_t c = 0; c < view_.communicators.size(); ++c) find_absent(c);
+    for (std::size_t c = 0; c < view_.communicators.size(); ++c) find_absent(c), find_alike(c);
     std::vector<Blame> blames;
     for (auto& [place, blame] : blames_) blames.push_back(std::move(blame));
     std::stable_sort(blames.begin(), blames.end(), [](const Blame& a, const Blame& b) {
@@ -60,6 +63,35 @@ class ChainsOfWaits {
       Blame& blame = add({communicator, rank.rank}, Blame::kNotJoined, longest);
       blame.waiters = std::max(joining, view.joined);
     }
+  }
+
+  // Of watched ranks, once one waits long.
+  void find_other_calls(std::size_t communicator) {
+    const CommunicatorView& view = view_.communicators[communicator];
+    int waiters = 0;
+    double longest = 0;
+    for (const RankView& rank : view.ranks) {
+      if (!rank.watched || !rank.in_kernel || rank.waits_seconds < long_wait_) continue;
+      ++waiters;
+      longest = std::max(longest, rank.waits_seconds);
+    }
+    if (waiters == 0) return;
+    for (const OtherCall& other : other_calls(view)) {
+      Blame& blame = add({communicator, other.rank}, Blame::kOtherCall, longest);
+      blame.waiters = waiters;
+      blame.text = other.text;
+      mismatched_.insert(communicator);
+    }
+  }
+
+  void find_alike(std::size_t communicator) {
+    const AlikeWait alike = alike_wait(view_.communicators[communicator]);
+    const double limit = alike.is_complete ? std::max(long_wait_, kLongAlikeSeconds) : long_wait_;
+    if (alike.waiters == 0 || alike.seconds < limit || mismatched_.contains(communicator)) return;
+    const Blame::Kind kind = alike.is_complete ? Blame::kAlike : Blame::kElsewhere;
+    Blame& blame = add({communicator, -1}, kind, alike.seconds);
+    blame.waiters = alike.waiters;
+    blame.text = alike.text;
   }
 
   bool waits_long(const RankView& rank) const {
@@ -129,18 +161,35 @@ class ChainsOfWaits {
         rank = awaited;
         continue;
       }
+      if (is_stuck(*awaited)) return void(add_stuck(next, seconds));
       // Outside of this call: perhaps it waits in another communicator.
-      const bool outside = rank->in_message || awaited->call < rank->call;
-      const auto elsewhere = outside ? wait_elsewhere(next) : std::nullopt;
+      const bool outside = is_outside(*awaited, *rank);
+      const bool may_wait_elsewhere = outside || awaited->watched.has_value();
+      const auto elsewhere = may_wait_elsewhere ? wait_elsewhere(next) : std::nullopt;
       if (!elsewhere) {
         const Blame::Kind kind = outside ? Blame::kNotEntered : Blame::kLate;
         Blame& blame = add(next, kind, seconds);
-        if (blame.text.empty()) blame.text = call_text(*rank);
+        if (blame.text.empty()) blame.text = call_text(*rank) + instead_of(*awaited);
         return;
       }
       at = *elsewhere;
       rank = find(at);
     }
+  }
+
+  // One that is stuck alone is late; of several, find_alike() tells.
+  void add_stuck(const Place& place, double seconds) {
+    const std::vector<RankView>& ranks = view_.communicators[place.communicator].ranks;
+    if (std::count_if(ranks.begin(), ranks.end(), is_stuck) > 1) return;
+    const RankView& rank = *find(place);
+    add(place, Blame::kLate, seconds).text = call_text(rank) + instead_of(rank);
+  }
+
+  // The stream of a watched rank whose kernel has not begun may hold one of another communicator.
+  static bool is_outside(const RankView& awaited, const RankView& waiter) {
+    if (waiter.in_message) return true;
+    if (!awaited.watched || !waiter.watched) return awaited.call < waiter.call;
+    return awaited.call < point_of(waiter);
   }
 
   // Waits that are shorter lie behind others in a chain, or are part of progress.
@@ -260,6 +309,8 @@ class ChainsOfWaits {
   }
 
   static std::string call_text(const RankView& waiter) {
+    if (waiter.watched && !waiter.in_message)
+      return fmt::format("call {}, {}", point_of(waiter), waiter.waits_in);
     if (waiter.in_message || waiter.in_kernel) return waiter.waits_in;
     return fmt::format("call {}, {}", waiter.call, waiter.waits_in);
   }
@@ -275,6 +326,10 @@ class ChainsOfWaits {
       who += communicator.name.empty() ? fmt::format(" of a communicator of {}", communicator.size)
                                        : fmt::format(" of communicator {}", communicator.name);
     const std::string detail = std::exchange(blame->text, "");
+    if (blame->rank < 0) {
+      blame->text = fmt::format("{}, {:.1f} s", detail, blame->seconds);
+      return;
+    }
     if (blame->kind == Blame::kCycle && !detail.empty()) {
       blame->text =
           fmt::format("{}: {} for each other, {:.1f} s", detail,
@@ -306,6 +361,8 @@ class ChainsOfWaits {
         return "has not joined (it has not called ncclCommInitRank, or does not reach the others)";
       case Blame::kFault:
         return "is blamed by a fault";
+      case Blame::kOtherCall:
+        return call;
       case Blame::kNotEntered:
         return "has not entered " + (call.empty() ? std::string("the call") : call);
       case Blame::kCycle:
@@ -314,6 +371,8 @@ class ChainsOfWaits {
         return "is late in " + (call.empty() ? std::string("the call") : call);
       case Blame::kElsewhere:
         return "is on another host, which was not asked";
+      case Blame::kAlike:
+        return "";
     }
     return "";
   }
@@ -322,13 +381,15 @@ class ChainsOfWaits {
   const double long_wait_;
   std::map<Place, const RankView*> ranks_;
   std::map<Place, Blame> blames_;
+  std::set<std::size_t> mismatched_;  // communicators
 };
 
 }  // namespace
 
 std::string_view name_of(Blame::Kind kind) {
-  constexpr std::string_view kNames[] = {"ended", "stopped",     "silent", "left", "not_joined",
-                                         "fault", "not_entered", "cycle",  "late", "elsewhere"};
+  constexpr std::string_view kNames[] = {"ended",      "stopped", "silent",     "left",
+                                         "not_joined", "fault",   "other_call", "not_entered",
+                                         "cycle",      "late",    "elsewhere",  "alike"};
   return kNames[kind];
 }
 

@@ -8,9 +8,12 @@
 // order, are named together.
 // A rank that has not joined is blamed once another has waited for it for kLongJoinSeconds: ranks
 // start apart. A fault that ranks have raised counts as a wait for the rank that it blames.
-// Guarantees: no rank is blamed for a wait shorter than `long_wait`, so no rank of a job that makes
-// progress; a rank that ended or left is blamed only if another one waits for it or a fault blames
-// it. Cost: one pass over all ranks, and one step for each link of each chain.
+// Of a watched job (collectives/watch), calls are compared here, because NCCL does not: the ranks
+// that made another call than most are named. If all its ranks wait alike for kLongAlikeSeconds,
+// the text says so, and names none. Guarantees: no rank is blamed for a wait shorter than
+// `long_wait`, so no rank of a job that makes progress; a rank that ended or left is blamed only if
+// another one waits for it or a fault blames it. Cost: one pass over all ranks, and one step for
+// each link of each chain.
 //
 //   for (const Blame& blame : diagnose(view)) fmt::print("{}\n", blame.text);   // worst first
 #pragma once
@@ -26,6 +29,7 @@ namespace rondo {
 
 inline constexpr double kLongWaitSeconds = 1;
 inline constexpr double kLongJoinSeconds = 2;
+inline constexpr double kLongAlikeSeconds = 10;
 
 struct Blame {
   // Ordered: of two ranks for which equally many wait, the first kind is named first.
@@ -36,14 +40,16 @@ struct Blame {
     kLeft,
     kNotJoined,
     kFault,
+    kOtherCall,
     kNotEntered,
     kCycle,
     kLate,
-    kElsewhere
+    kElsewhere,
+    kAlike
   };
 
   std::size_t communicator = 0;  // index in the view
-  int rank = -1;
+  int rank = -1;                 // -1: no rank is named (kAlike; kElsewhere of watched ranks)
   Kind kind = kLate;
   int waiters = 0;     // ranks whose chains end at it
   double seconds = 0;  // the longest of their waits; 0: only faults

@@ -17,6 +17,7 @@
 #include "collectives/faults/rank_report.h"
 #include "collectives/faults/standstill.h"
 #include "collectives/status/diagnosis.h"
+#include "collectives/status/watched_ranks.h"
 #include "collectives/trace/metrics_text.h"
 #include "topology/cpu_budget.h"
 #include "topology/small_file.h"
@@ -95,11 +96,6 @@ bool has_status_socket(int pid) {
                      [pid](const status::SocketName& name) { return name.pid == pid; });
 }
 
-RankReport::Condition condition_of(int pid) {
-  if (has_ended(pid)) return RankReport::kEnded;
-  return is_standing_still(pid) ? RankReport::kStopped : RankReport::kRunning;
-}
-
 CommunicatorView view_of(const shm::SegmentView& segment) {
   CommunicatorView view;
   std::uint64_t newest = 0;
@@ -156,6 +152,11 @@ std::size_t end_of_options(const std::vector<std::string>& words) {
 
 }  // namespace
 
+RankReport::Condition condition_of(int pid) {
+  if (has_ended(pid)) return RankReport::kEnded;
+  return is_standing_still(pid) ? RankReport::kStopped : RankReport::kRunning;
+}
+
 uid_t owner_of_process(int pid) {
   struct stat info {};
   return stat(fmt::format("/proc/{}", pid).c_str(), &info) == 0 ? info.st_uid : geteuid();
@@ -184,6 +185,7 @@ RankView rank_view(const RankWordsView& words, RankReport::Condition condition,
   view.doing = describe(report, newest);
   if (view.waits_for >= 0) view.doing += fmt::format(", for {:.1f} s", view.waits_seconds);
   show_device(words.activity->device, condition, &view);
+  show_watched(port, *words.activity, report, &view);
   if (HostAtomics::load_acquire(*port.faulted) != 0 &&
       HostAtomics::load_acquire(port.fault->state) != 0)
     show_fault(port, &view);
@@ -286,7 +288,7 @@ std::vector<trace::Culprit> culprits_on_host(int pid) {
   view.find_awaited();
   std::vector<trace::Culprit> culprits;
   for (const Blame& blame : diagnose(view))
-    if (blame.seconds > 0)
+    if (blame.seconds > 0 && blame.rank >= 0)
       culprits.push_back({view.communicators[blame.communicator].hash, blame.rank, blame.seconds,
                           blame.kind == Blame::kElsewhere});
   return culprits;

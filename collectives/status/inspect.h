@@ -39,6 +39,9 @@ Result<std::vector<CommunicatorView>> inspect_process(int pid);
 // process itself if none has.
 int process_with_ranks(int pid);
 
+// Whether a process of this PID namespace runs.
+RankReport::Condition condition_of(int pid);
+
 // The user of the process; this user if it has ended.
 uid_t owner_of_process(int pid);
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/printable.h"
+#include "collectives/status/watched_ranks.h"
 
 namespace rondo {
 namespace {
@@ -34,6 +35,20 @@ std::uint64_t hash_of(const Json& from, std::string_view key) {
 
 std::string text_of(const Json& from, std::string_view key) {
   return printable_lines(from.at(key).string());
+}
+
+// Answers of earlier versions have no such member.
+std::optional<WatchedView> watched_of(const Json& rank) {
+  const auto& keys = rank.keys();
+  if (std::find(keys.begin(), keys.end(), "watched") == keys.end()) return std::nullopt;
+  const Json& from = rank.at("watched");
+  WatchedView watched;
+  watched.phase = text_of(from, "phase");
+  watched.network_peer = number_of<int>(from, "network_peer");
+  watched.network_step = number_of<std::uint32_t>(from, "network_step");
+  for (const Json& call : from.at("calls").elements())
+    watched.calls[number_of<std::uint64_t>(call, "call")] = text_of(call, "text");
+  return watched;
 }
 
 RankView rank_of(const Json& from) {
@@ -65,6 +80,7 @@ RankView rank_of(const Json& from) {
   if (counts.size() != rank.counts.size()) throw JsonError("'counts' has another length");
   for (std::size_t i = 0; i < counts.size(); ++i)
     rank.counts[i] = static_cast<std::uint64_t>(std::clamp(counts[i].number(), 0.0, 9e18));
+  rank.watched = watched_of(from);
   if (rank.rank < -1 || rank.rank >= kMaxSize) throw JsonError("'rank' is out of range");
   return rank;
 }
@@ -114,30 +130,39 @@ CommunicatorView communicator_of(const Json& from) {
 std::string hash_text(std::uint64_t hash) { return fmt::format("0x{:x}", hash); }
 
 Json json_of(const RankView& rank) {
-  return {{"rank", rank.rank},
-          {"pid", rank.pid},
-          {"process", hash_text(rank.process)},
-          {"host", rank.host},
-          {"address", rank.address},
-          {"device", rank.device},
-          {"state", rank.state},
-          {"faulted", rank.faulted},
-          {"fault_status", rank.fault_status},
-          {"culprit", rank.culprit},
-          {"fault", rank.fault},
-          {"fault_by", rank.fault_by},
-          {"fault_call", rank.fault_call},
-          {"call", rank.call},
-          {"finished_call", rank.finished},
-          {"step", rank.step},
-          {"core", rank.core},
-          {"waits_for", rank.waits_for},
-          {"waits_seconds", std::round(rank.waits_seconds * 1000) / 1000},
-          {"waits_in", rank.waits_in},
-          {"in_message", rank.in_message ? 1 : 0},
-          {"in_kernel", rank.in_kernel ? 1 : 0},
-          {"doing", rank.doing},
-          {"counts", std::vector<std::uint64_t>(rank.counts.begin(), rank.counts.end())}};
+  Json json{{"rank", rank.rank},
+            {"pid", rank.pid},
+            {"process", hash_text(rank.process)},
+            {"host", rank.host},
+            {"address", rank.address},
+            {"device", rank.device},
+            {"state", rank.state},
+            {"faulted", rank.faulted},
+            {"fault_status", rank.fault_status},
+            {"culprit", rank.culprit},
+            {"fault", rank.fault},
+            {"fault_by", rank.fault_by},
+            {"fault_call", rank.fault_call},
+            {"call", rank.call},
+            {"finished_call", rank.finished},
+            {"step", rank.step},
+            {"core", rank.core},
+            {"waits_for", rank.waits_for},
+            {"waits_seconds", std::round(rank.waits_seconds * 1000) / 1000},
+            {"waits_in", rank.waits_in},
+            {"in_message", rank.in_message ? 1 : 0},
+            {"in_kernel", rank.in_kernel ? 1 : 0},
+            {"doing", rank.doing},
+            {"counts", std::vector<std::uint64_t>(rank.counts.begin(), rank.counts.end())}};
+  if (!rank.watched) return json;
+  Json calls = Json::array();
+  for (const auto& [number, text] : rank.watched->calls)
+    calls.push_back({{"call", number}, {"text", text}});
+  json["watched"] = Json{{"phase", rank.watched->phase},
+                         {"network_peer", rank.watched->network_peer},
+                         {"network_step", rank.watched->network_step},
+                         {"calls", std::move(calls)}};
+  return json;
 }
 
 Json json_of(const LinkView& link) {
@@ -162,11 +187,13 @@ std::string kernel_wait_text(const RankView& rank) {
 
 void JobView::find_awaited() {
   for (CommunicatorView& communicator : communicators) {
+    await_watched(&communicator);
     const auto least =
         std::min_element(communicator.ranks.begin(), communicator.ranks.end(),
                          [](const RankView& a, const RankView& b) { return a.call < b.call; });
     for (RankView& rank : communicator.ranks) {
-      if (!rank.in_kernel || rank.waits_for >= 0 || least->call >= rank.call) continue;
+      if (!rank.in_kernel || rank.watched || rank.waits_for >= 0 || least->call >= rank.call)
+        continue;
       rank.waits_for = least->rank;
       rank.doing = kernel_wait_text(rank);
     }
@@ -237,6 +264,7 @@ void JobView::merge(JobView other) {
       continue;
     }
     known->joined = std::max(known->joined, theirs.joined);
+    known->size = std::max(known->size, theirs.size);
     std::vector<RankView>& ranks = known->ranks;
     for (RankView& rank : theirs.ranks) {
       const auto at =

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,16 @@
 #include "transport/shm/host_segment.h"
 
 namespace rondo {
+
+// Of a rank of another library's communicator, which collectives/watch records. For whom its
+// kernels wait is found once all that answered is here (watched_ranks.h).
+struct WatchedView {
+  std::string phase;      // of its oldest call that has not ended: idle (none), entered, enqueued,
+                          // in_kernel
+  int network_peer = -1;  // a rank, for whose data its network waits; -1: none, or unknown
+  std::uint32_t network_step = 0;                // of that transfer
+  std::map<std::uint64_t, std::string> calls{};  // collectives around that call, by number
+};
 
 struct RankView {
   int rank = -1;  // -1: a place whose rank has not joined
@@ -44,6 +55,7 @@ struct RankView {
   std::string state = "running";
   std::string doing{};  // "in call 3, AllReduce(...), step 7, waits for rank 1"
   std::array<std::uint64_t, shm::ActivityLine::kCounted> counts{};
+  std::optional<WatchedView> watched{};
 };
 
 struct CommunicatorView {

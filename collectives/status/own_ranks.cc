@@ -155,6 +155,7 @@ JobView OwnRanks::view() const {
     joining.communicators.push_back(communicator_view(*rank, host));
     view.merge(std::move(joining));
   }
+  if (const WatchedRanks* const watched = watched_) watched->add_to(&view);
   view.processes.push_back({getpid(), this_process()[0], host, command_of(getpid()),
                             env::get_string("RONDO_JOB"), settings(), links()});
   return view;
@@ -223,6 +224,12 @@ std::vector<PeerProcessAddress> OwnRanks::peers(const JobView& without) const {
       }
       peers.push_back(std::move(peer));
     }
+  }
+  if (const WatchedRanks* const watched = watched_) {
+    std::vector<PeerProcessAddress> others;
+    watched->add_peers(&others);
+    for (PeerProcessAddress& peer : others)
+      if (seen.insert(peer.name.process).second) peers.push_back(std::move(peer));
   }
   std::stable_partition(peers.begin(), peers.end(),
                         [](const PeerProcessAddress& peer) { return peer.same_host; });

@@ -6,6 +6,8 @@
 // remove() take a mutex; a query reads the shared memory of each communicator under it.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -48,8 +50,23 @@ struct JoiningRank {
   bootstrap::JoinNews news{};
 };
 
+// The ranks of this process in communicators of another library, and those of other processes of
+// its host that it knows (collectives/watch). The status service calls it on its thread.
+class WatchedRanks {
+ public:
+  virtual ~WatchedRanks() = default;
+  virtual void add_to(JobView* view) const = 0;
+  virtual void add_peers(std::vector<PeerProcessAddress>* peers) const = 0;
+  // Looks after its ranks, every kLookEvery.
+  virtual void look() = 0;
+  static constexpr std::chrono::milliseconds kLookEvery{100};
+};
+
 class OwnRanks {
  public:
+  // They live as long as the process.
+  void watch(WatchedRanks* watched) { watched_ = watched; }
+  WatchedRanks* watched() const { return watched_; }
   void add(const JoiningRank* rank);
   void remove(const JoiningRank* rank);
   void note(JoiningRank* rank, const bootstrap::JoinNews& news);
@@ -69,6 +86,7 @@ class OwnRanks {
   std::vector<LinkView> links() const;  // to other hosts of its communicators
   LinkMeter::Rails rails() const;
 
+  std::atomic<WatchedRanks*> watched_{nullptr};
   mutable std::mutex mutex_;
   mutable LinkMeter meter_;
   std::vector<const OwnRank*> ranks_;

@@ -77,7 +77,8 @@ class StatusService {
   std::unique_ptr<status::LineServer> server_;
   std::vector<std::pair<auth::Tag, auth::Digest>> secrets_;
   std::unique_ptr<trace::Metrics> metrics_;
-  bool has_descriptors_ = true;  // false: the program has closed them
+  net::Clock::time_point last_look_{};  // of ranks that are watched
+  bool has_descriptors_ = true;         // false: the program has closed them
 };
 
 std::atomic<StatusService*> current_service{nullptr};
@@ -155,7 +156,8 @@ void StatusService::ring() {
 
 void StatusService::open_sockets() {
   server_ = std::make_unique<status::LineServer>(status_words({ranks_, folder_}));
-  if (!env::get_bool("NCCL_RAS_ENABLE")) return;
+  const bool watches = ranks_.watched() != nullptr;
+  if (!watches && !env::get_bool("NCCL_RAS_ENABLE")) return;
   auto folder = status::UserFolder::open_own();
   if (folder.ok()) {
     folder_ = std::move(*folder);
@@ -167,7 +169,7 @@ void StatusService::open_sockets() {
     RONDO_INFO(kInit, "{}", folder.error().text);
   }
   if (socket_) server_->listen_at(socket_->socket());
-  open_ras_sockets();
+  if (!watches) open_ras_sockets();
   for (const net::Socket& socket : ras_sockets_) server_->listen_at(socket);
 }
 
@@ -246,7 +248,10 @@ void StatusService::turn() {
   server_->add_entries(&entries);
   const net::Deadline no_deadline{net::Clock::time_point::max(), {}};
   const auto next = metrics_ ? std::min(server_->next(), metrics_->next()) : server_->next();
-  const auto until = std::min<net::Clock::time_point>(next, net::Clock::now() + kMissedBell);
+  const auto now = net::Clock::now();
+  WatchedRanks* const watched = ranks_.watched();
+  const auto next_look = watched == nullptr ? now + kMissedBell : last_look_ + watched->kLookEvery;
+  const auto until = std::min({next, next_look, now + kMissedBell});
   const auto waited = net::wait_until(entries, until, no_deadline, "waiting for queries");
   has_descriptors_ = (entries[0].revents & POLLNVAL) == 0;
   if (!waited.ok()) RONDO_INFO(kNet, "{}", waited.error().text);
@@ -257,6 +262,9 @@ void StatusService::turn() {
   if (server_->accepts_ranks()) secrets_ = ranks_.secrets();
   server_->step();
   if (metrics_) metrics_->step();
+  if (watched == nullptr || net::Clock::now() < next_look) return;
+  watched->look();
+  last_look_ = net::Clock::now();
 }
 
 void StatusService::take_metrics() {
@@ -277,6 +285,13 @@ std::unique_ptr<StatusSeat> StatusSeat::take(JoiningRank rank) {
   std::unique_ptr<StatusSeat> seat(new StatusSeat(fork_generation()));
   if (rank.size > 1) seat->show_joining(std::move(rank));
   return seat;
+}
+
+std::unique_ptr<StatusSeat> StatusSeat::watch(WatchedRanks* watched) {
+  StatusService& service = StatusService::instance();
+  service.ranks().watch(watched);
+  service.enter();
+  return std::unique_ptr<StatusSeat>(new StatusSeat(fork_generation()));
 }
 
 StatusSeat::~StatusSeat() {

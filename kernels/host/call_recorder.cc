@@ -145,6 +145,24 @@ void CallRecorder::write_ended(const CallRecord& call, std::uint64_t entered, St
   end_open(result);
 }
 
+std::uint64_t CallRecorder::write_open(const CallRecord& call, std::uint64_t sequence) {
+  if (ring_ == nullptr) return 0;
+  write(call, sequence, ticks());
+  open_ = 0;  // end_one() ends it
+  count(call);
+  return number_;
+}
+
+void CallRecorder::end_one(std::uint64_t number, StatusCode result) {
+  if (ring_ == nullptr || number == 0) return;
+  TraceLine& line = line_of(number);
+  if (HostAtomics::load_acquire(line.words[0]) != number) return;  // written over
+  const std::uint64_t state = HostAtomics::load_relaxed(line.words[kState]) |
+                              static_cast<std::uint64_t>(result) << kResultBit;
+  HostAtomics::store_relaxed(line.words[kState], state);
+  HostAtomics::store_release(line.words[kEnded], ticks());
+}
+
 bool CallRecorder::end_observed() {
   observer_->on_end();
   if (ring_ == nullptr) open_ = 0;

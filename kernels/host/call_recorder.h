@@ -90,6 +90,12 @@ class CallRecorder {
   bool has_ring() const { return ring_ != nullptr || setup_.ring != nullptr; }
   void write_ended(const CallRecord& call, std::uint64_t entered, StatusCode result);
 
+  // Of another library's calls, which end in any order, on any thread. open_ring(): before the
+  // first one. write_open() returns the trace's number, for end_one(). One thread at a time writes.
+  bool open_ring() { return ring_ != nullptr || start(); }
+  std::uint64_t write_open(const CallRecord& call, std::uint64_t sequence);
+  void end_one(std::uint64_t number, StatusCode result);
+
   // sequence: number of the announced call; 0: a message.
   void begin(const CallRecord& call, std::uint64_t sequence) {
     if (enabled_) record(call, sequence);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/bench/shell.h"
+#include "tests/support/environment.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rondo {
@@ -201,6 +202,25 @@ TEST(RondoPreload, NamesTheLibraryOfThisInstallation) {
   const std::string library = std::filesystem::canonical(built.parent_path()) / "libnccl.so.2";
   EXPECT_EQ(ended.text.find("LD_PRELOAD=" + library), 0u) << ended.text;
   EXPECT_EQ(ask("run --preload -n 1 --no-prefix -- sh -c 'echo $LD_PRELOAD'").text, library + "\n");
+}
+
+TEST(RondoWatch, RunsAProgramWithThePluginOfThisInstallation) {
+  const auto built = std::filesystem::path(RONDO_PROGRAM).parent_path() / "../lib";
+  if (!std::filesystem::exists(built / "librondo-watch.so")) {
+    EXPECT_EQ(ask("watch").status, 1);
+    return;
+  }
+  const std::string library = std::filesystem::canonical(built) / "librondo-watch.so";
+  EXPECT_EQ(ask("watch").text, "NCCL_PROFILER_PLUGIN=" + library + "\n");
+  const std::string print = "watch -- sh -c 'echo $NCCL_PROFILER_PLUGIN,$RONDO_WATCH_NEXT'";
+  EXPECT_EQ(ask(print).text, library + ",\n");
+  const test::WithEnvironment named{"NCCL_PROFILER_PLUGIN", "libother.so"};
+  EXPECT_EQ(ask(print).text, library + ",libother.so\n");
+  EXPECT_EQ(ask("watch -- sh -c 'exit 7'").status, 7);
+  const ShellResult missing = ask("watch -- /no/such/program");
+  EXPECT_EQ(missing.status, 127);
+  EXPECT_NE(missing.text.find("cannot run '/no/such/program': No such file"), std::string::npos)
+      << missing.text;
 }
 
 TEST(RondoCommand, ExplainsWhatACallWouldRunAs) {

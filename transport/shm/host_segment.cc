@@ -39,9 +39,9 @@ void HostSegment::settle() {
   fd_.reset();
 }
 
-Result<std::shared_ptr<HostSegment>> HostSegment::create(const SegmentShape& shape) {
+Result<std::shared_ptr<HostSegment>> HostSegment::create(const SegmentShape& shape, bool watched) {
   const SegmentLayout layout(shape);
-  RONDO_TRY(Fd fd, create_memfd_if_permitted("rondo", layout.total));
+  RONDO_TRY(Fd fd, create_memfd_if_permitted(watched ? kWatchedFile : kSegmentFile, layout.total));
   RONDO_TRY(Mapping mapping, Mapping::map(fd.get(), layout.total));
   RONDO_CHECK_OK(commit(mapping.data(), layout.traces, "communicator state"));
   *reinterpret_cast<SegmentHeader*>(mapping.data()) = {

@@ -21,6 +21,16 @@
 
 namespace rondo::shm {
 
+// How far a rank of another library's communicator (collectives/watch) is with the oldest of its
+// calls that have not ended.
+enum WatchedPhase : std::int32_t {
+  kNotWatched,  // a rank of Rondo
+  kIdle,        // all have ended
+  kEntered,     // called, perhaps in a group that has not ended
+  kEnqueued,    // on its stream; its kernel has not begun
+  kInKernel,
+};
+
 // What a rank shows to a status query, beside ProgressLine. Only queries read it, and ranks that
 // shrink, so the line stays in the rank's cache. Times are now_ns(), base/seconds.h.
 struct alignas(kLineBytes) ActivityLine {
@@ -37,6 +47,9 @@ struct alignas(kLineBytes) ActivityLine {
     std::int64_t wait_seen_ns;   // when the watch last found that it still waits
     CallRecord call;             // in which it waits
     std::int32_t waiting_for;    // a rank; -1: one that has begun less
+    std::int32_t phase;          // of a watched rank: a WatchedPhase; else 0
+    std::int32_t network_peer;   // of a watched rank: for whose data its network waits; -1: none
+    std::uint32_t network_step;  // of that transfer
   } device;
   NetworkCounters network;
   RailCounters rails[kCountedRails];
@@ -58,7 +71,9 @@ struct SegmentShape {
 
 class HostSegment {
  public:
-  static Result<std::shared_ptr<HostSegment>> create(const SegmentShape& shape);
+  // watched: of a rank of another library (collectives/watch); its file has another name.
+  static Result<std::shared_ptr<HostSegment>> create(const SegmentShape& shape,
+                                                     bool watched = false);
   static Result<std::shared_ptr<HostSegment>> map(Fd fd, const SegmentShape& shape);
 
   ~HostSegment();
@@ -97,6 +112,8 @@ class HostSegment {
 // The words of the ranks are first, and their offsets depend only on the number of ranks.
 inline constexpr std::uint64_t kSegmentMagic = 0x316f646e6f72ULL;  // "rondo1"
 inline constexpr std::size_t kSegmentPage = 4096;
+inline constexpr const char* kSegmentFile = "rondo";        // names, as /proc/PID/fd shows them
+inline constexpr const char* kWatchedFile = "rondo-watch";  // of one rank of another library
 
 inline constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;

@@ -8,12 +8,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace rondo::shm {
+
+namespace {
+
+// target: what the link of a descriptor points to.
+bool is_file(std::string_view target, std::string_view name) {
+  return target == fmt::format("/memfd:{} (deleted)", name);
+}
+
+}  // namespace
 
 Result<std::vector<std::string>> segments_of(int pid) {
   const std::string folder = fmt::format("/proc/{}/fd", pid);
@@ -25,18 +34,20 @@ Result<std::vector<std::string>> segments_of(int pid) {
                   "process {} belongs to another user: ask as that user, or as root", pid);
     return fail_errno(errno, "cannot read {}", folder);
   }
-  std::vector<std::pair<int, std::string>> found;
+  std::vector<std::pair<int, std::string>> own, watched;
   std::set<ino_t> seen;
   while (const dirent* entry = readdir(directory.get())) {
     const std::string path = folder + '/' + entry->d_name;
     char target[64] = "";
     if (readlink(path.c_str(), target, sizeof(target) - 1) < 0) continue;
     struct stat info {};
-    if (std::strcmp(target, "/memfd:rondo (deleted)") != 0 || stat(path.c_str(), &info) != 0 ||
+    const bool is_watched = is_file(target, kWatchedFile);
+    if ((!is_watched && !is_file(target, kSegmentFile)) || stat(path.c_str(), &info) != 0 ||
         !seen.insert(info.st_ino).second)
       continue;
-    found.emplace_back(std::atoi(entry->d_name), path);
+    (is_watched ? watched : own).emplace_back(std::atoi(entry->d_name), path);
   }
+  auto& found = watched.empty() ? own : watched;
   std::sort(found.begin(), found.end());
   std::vector<std::string> paths;
   for (auto& [number, path] : found) paths.push_back(std::move(path));

@@ -14,7 +14,8 @@
 
 namespace rondo::shm {
 
-// Paths (/proc/PID/fd/N) of the process's HostSegments, each once, in the order of descriptors.
+// Paths (/proc/PID/fd/N) of the process's HostSegments, each once, in the order of descriptors. Of
+// a process that is watched (collectives/watch) only those of the watch, which show the same ranks.
 // Errors: there is no such process, or it belongs to another user.
 Result<std::vector<std::string>> segments_of(int pid);
 

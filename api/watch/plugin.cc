@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// librondo-watch.so: a profiler plugin for NCCL (NCCL_PROFILER_PLUGIN), which makes its jobs
+// visible to rondo ps and rondo trace. It exports the data symbols ncclProfiler_v1 to
+// ncclProfiler_v7; the functions behind them are those of collectives/watch/events.h, which throw
+// nothing.
+#include <unistd.h>
+
+#include "collectives/watch/events.h"
+#include "collectives/watch/next_plugin.h"
+
+namespace rondo::watch {
+namespace {
+
+namespace abi = profiler::abi;
+
+// A rank's context where another plugin follows: NCCL gets its address. It lives as long as the
+// process, because events may come late.
+struct BothContexts {
+  void *own = nullptr, *next = nullptr;
+};
+
+template <class Descriptor>
+class Plugin {
+ public:
+  static int init(const InitCall& call, const auto& init_next) {
+    int result = watch::init(call);
+    NextPlugin* const next = NextPlugin::of_version(call.version);
+    if (next == nullptr) return result;
+    static BothContexts neither;
+    auto* const both = new (std::nothrow) BothContexts{*call.context, nullptr};
+    *call.context = both != nullptr ? both : &neither;
+    if (both == nullptr) return result;
+    // What it returns is its own matter: the job is watched.
+    if (init_next(next->table().init, &both->next, next->mask()) != 0) both->next = nullptr;
+    std::atomic_ref<int>(*call.mask)
+        .fetch_or(both->next == nullptr ? 0 : std::atomic_ref<int>(*next->mask()).load());
+    return result;
+  }
+
+  template <int kVersion>
+  static int start(void* context, void** handle, void* event) {
+    auto* const descriptor = static_cast<Descriptor*>(event);
+    NextPlugin* const next = NextPlugin::loaded();
+    if (next == nullptr) return start_event(context, handle, descriptor);
+    const auto& both = *static_cast<const BothContexts*>(context);
+    const Parents parents(*descriptor, *next);
+    parents.set(&NextPlugin::Pair::own);
+    NextPlugin::Pair made;
+    start_event(both.own, &made.own, descriptor);
+    parents.set(&NextPlugin::Pair::next);
+    if (both.next != nullptr && next->wants(descriptor->kind))
+      next->table().start(both.next, &made.next, descriptor);
+    *handle = next->join(made);
+    return 0;
+  }
+
+  static int stop(void* handle) {
+    NextPlugin* const next = NextPlugin::loaded();
+    if (next == nullptr) return stop_event(handle);
+    const NextPlugin::Pair pair = next->split(handle);
+    stop_event(pair.own);
+    if (pair.next != nullptr) next->table().stop(pair.next);
+    return 0;
+  }
+
+  static int record(void* handle, int state, void* arguments) {
+    NextPlugin* const next = NextPlugin::loaded();
+    if (next == nullptr) return record_state(handle, state, arguments);
+    const NextPlugin::Pair pair = next->split(handle);
+    record_state(pair.own, state, arguments);
+    if (pair.next != nullptr) next->table().record(pair.next, state, arguments);
+    return 0;
+  }
+
+  static int finish(void* context) {
+    NextPlugin* const next = NextPlugin::loaded();
+    if (next == nullptr) return watch::finish(context);
+    const auto& both = *static_cast<const BothContexts*>(context);
+    if (both.next != nullptr) next->table().finish(both.next);
+    return watch::finish(both.own);
+  }
+
+ private:
+  // The handles in a descriptor, each of which stands for two.
+  class Parents {
+   public:
+    Parents(Descriptor& event, const NextPlugin& next) : event_(event) {
+      const bool is_own = event.kind != abi::kProxyOp || event.proxy_op.pid == getpid();
+      if (is_own) parent_ = next.split(event.parent);
+      if constexpr (requires { event.coll.group; }) {
+        if (event.kind == abi::kColl) group_ = next.split(event.coll.group);
+        if (event.kind == abi::kP2p) group_ = next.split(event.p2p.group);
+      }
+    }
+    void set(void* NextPlugin::Pair::*which) const {
+      event_.parent = parent_.*which;
+      if constexpr (requires { event_.coll.group; }) {
+        if (event_.kind == abi::kColl) event_.coll.group = group_.*which;
+        if (event_.kind == abi::kP2p) event_.p2p.group = group_.*which;
+      }
+    }
+
+   private:
+    Descriptor& event_;
+    NextPlugin::Pair parent_, group_;
+  };
+};
+
+template <int kVersion, class Descriptor>
+int init_1(void** context, int* mask) {
+  return Plugin<Descriptor>::init({.version = kVersion, .context = context, .mask = mask},
+                                  [](abi::Any init, void** next_context, int* next_mask) {
+                                    return reinterpret_cast<abi::Init1>(init)(next_context,
+                                                                              next_mask);
+                                  });
+}
+
+int init_4(void** context, int* mask, const char* name, std::uint64_t communicator, int hosts,
+           int ranks, int rank, plugin::Logger logger) {
+  return Plugin<abi::Descriptor4>::init({4, context, mask, communicator, name, ranks, rank},
+                                        [&](abi::Any init, void** next_context, int* next_mask) {
+                                          return reinterpret_cast<abi::Init4>(init)(
+                                              next_context, next_mask, name, communicator, hosts,
+                                              ranks, rank, logger);
+                                        });
+}
+
+template <int kVersion>
+int init_5(void** context, std::uint64_t communicator, int* mask, const char* name, int hosts,
+           int ranks, int rank, plugin::Logger logger) {
+  return Plugin<abi::Descriptor5>::init({kVersion, context, mask, communicator, name, ranks, rank},
+                                        [&](abi::Any init, void** next_context, int* next_mask) {
+                                          return reinterpret_cast<abi::Init5>(init)(
+                                              next_context, communicator, next_mask, name, hosts,
+                                              ranks, rank, logger);
+                                        });
+}
+
+template <int kVersion, class Descriptor, class Init>
+abi::ProfilerTable table_of(Init init) {
+  using Own = Plugin<Descriptor>;
+  return {abi::kWatchName,
+          reinterpret_cast<abi::Any>(init),
+          Own::template start<kVersion>,
+          Own::stop,
+          Own::record,
+          Own::finish};
+}
+
+}  // namespace
+}  // namespace rondo::watch
+
+// Data, so that no entry point of api/export.h is of use here.
+#pragma GCC visibility push(default)
+extern "C" {
+using rondo::profiler::abi::ProfilerTable;
+extern const ProfilerTable ncclProfiler_v1, ncclProfiler_v2, ncclProfiler_v3, ncclProfiler_v4,
+    ncclProfiler_v5, ncclProfiler_v6, ncclProfiler_v7;
+}
+#pragma GCC visibility pop
+
+namespace watch = rondo::watch;
+namespace abi = rondo::profiler::abi;
+const ProfilerTable ncclProfiler_v1 =
+    watch::table_of<1, abi::Descriptor1>(watch::init_1<1, abi::Descriptor1>);
+const ProfilerTable ncclProfiler_v2 =
+    watch::table_of<2, abi::Descriptor2>(watch::init_1<2, abi::Descriptor2>);
+const ProfilerTable ncclProfiler_v3 =
+    watch::table_of<3, abi::Descriptor3>(watch::init_1<3, abi::Descriptor3>);
+const ProfilerTable ncclProfiler_v4 = watch::table_of<4, abi::Descriptor4>(watch::init_4);
+const ProfilerTable ncclProfiler_v5 = watch::table_of<5, abi::Descriptor5>(watch::init_5<5>);
+const ProfilerTable ncclProfiler_v6 = watch::table_of<6, abi::Descriptor5>(watch::init_5<6>);
+const ProfilerTable ncclProfiler_v7 = watch::table_of<7, abi::Descriptor5>(watch::init_5<7>);

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Watch: the communicators of another library in this process, as its profiler plugin interface
+// tells of them, and the ranks of other processes of this host in the same communicators.
+//
+// The status service (collectives/status) serves what it knows, on its thread. That thread also
+// finds the other processes, by their status sockets, and keeps their memory files open: so their
+// ranks are known after they have ended.
+// Guarantees: events find their communicator without a lock; a Seat that was left stays valid for
+// kKeptFor, and its events do nothing. Of a forked child it knows nothing. Cost: that of
+// WatchedComm for each communicator; each look reads a few words of it, and some files of /proc
+// while the other processes are sought.
+//
+//   RONDO_TRY(Seat* const seat, Watch::instance().take(about));
+//   seat->comm->enter(...);
+//   Watch::instance().leave(*seat);
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "collectives/status/own_ranks.h"
+#include "collectives/status/status_service.h"
+#include "collectives/watch/watched_comm.h"
+#include "transport/status/user_folder.h"
+
+namespace rondo::watch {
+
+// A rank of this process; events name it by its place and generation.
+struct Seat {
+  std::atomic<WatchedComm*> comm{nullptr};  // null: left
+  unsigned place = 0, generation = 0;
+  int version = 0;  // of the interface
+  // The stop of a call is its end: it has no kernel, as those of Rondo on host memory.
+  std::atomic<bool> ends_with_stop{false};
+};
+
+class Watch final : public WatchedRanks {
+ public:
+  static constexpr unsigned kSeats = 4096;
+  static constexpr int kRecords = 64;  // communicators with a record of calls
+  static constexpr std::chrono::seconds kKeptFor{2};
+
+  // Of this process; a forked child has its own.
+  static Watch& instance();
+  // For events: null in a forked child.
+  static Watch* current();
+  // The seat behind a context; null: none of this process.
+  Seat* own(void* context) {
+    const auto at = reinterpret_cast<std::uintptr_t>(context);
+    const auto first = reinterpret_cast<std::uintptr_t>(seats_.data());
+    return at >= first && at < first + sizeof(seats_) ? static_cast<Seat*>(context) : nullptr;
+  }
+
+  Result<Seat*> take(WatchedComm::About about);
+  void leave(Seat& seat);
+  // generation: its low 8 bits. Null: it was left, or another one is there.
+  Seat* seat(unsigned place, unsigned generation) {
+    Seat& at = seats_[place % kSeats];
+    return (at.generation & 0xff) == generation &&
+                   at.comm.load(std::memory_order_acquire) != nullptr
+               ? &at
+               : nullptr;
+  }
+
+  void add_to(JobView* view) const override;
+  void add_peers(std::vector<PeerProcessAddress>* peers) const override;
+  void look() override;
+
+ private:
+  // The memory of one rank of another process.
+  struct Peer {
+    status::SocketName process;
+    std::uint64_t hash = 0;
+    Fd file;
+    shm::SegmentView view;
+  };
+  struct Left {
+    std::chrono::steady_clock::time_point at;
+    unsigned place;
+    std::unique_ptr<WatchedComm> comm;
+  };
+  Watch() = default;
+  void free_left();
+  void find_peers();
+  void open_files_of(const status::SocketName& process, const std::map<std::uint64_t, bool>& own);
+  bool is_complete() const;
+
+  mutable std::mutex mutex_;
+  std::array<Seat, kSeats> seats_;
+  std::vector<unsigned> free_;
+  unsigned taken_ = 0;                                      // seats that have been used
+  std::map<unsigned, std::unique_ptr<WatchedComm>> comms_;  // by place
+  std::list<Left> left_;
+  std::unique_ptr<StatusSeat> status_;  // from the first rank to the last
+  int records_ = 0;
+
+  std::map<std::uint64_t, Peer> peers_;  // by inode
+  std::chrono::steady_clock::time_point newest_seat_{}, next_search_{};
+};
+
+}  // namespace rondo::watch

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// librondo-watch.so by itself: what it makes of the events of each version of the interface, of
+// handles that nobody should use, of forks, and of many communicators; what it costs; and the
+// plugin after it.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "collectives/status/ask.h"
+#include "collectives/trace/rank_trace.h"
+#include "tests/support/processes.h"
+#include "tests/support/profiler/profilers.h"
+#include "tests/support/status_job.h"
+#include "tests/watch/simulated_nccl.h"
+
+namespace rondo::test {
+namespace {
+
+namespace abi = profiler::abi;
+
+constexpr std::uint64_t kHash = 0xabcd;
+
+// A body in a process of its own: the plugin keeps what it knows until the process ends.
+void in_process(const std::function<void()>& body, const Environment& more = {}) {
+  const StatusJob status;
+  Job job(as_processes(1).under(status.environment()).under(more));
+  job.create = false;
+  run_job(job, [&](RankSeat&) { body(); });
+}
+
+JobView own_view() {
+  auto view = ask_process(getpid(), false);
+  return view.ok() ? std::move(*view) : JobView();
+}
+RankView own_rank() {
+  const JobView view = own_view();
+  return view.communicators.size() == 1 && view.communicators[0].ranks.size() == 1
+             ? view.communicators[0].ranks[0]
+             : RankView();
+}
+// Until the thread of the plugin has looked.
+bool shows(const std::function<bool(const RankView&)>& holds) {
+  return wait_until([&] { return holds(own_rank()); });
+}
+
+// The plugin as NCCL of one version uses it. Words that only some versions have are left out.
+template <class Descriptor, int kVersion>
+struct Caller {
+  const abi::ProfilerTable& table = plugin_table(RONDO_TEST_WATCH_PLUGIN, kVersion);
+  void* context = nullptr;
+  int mask = 0;
+
+  void init() {
+    if constexpr (kVersion < 4) {
+      reinterpret_cast<abi::Init1>(table.init)(&context, &mask);
+    } else if constexpr (kVersion == 4) {
+      reinterpret_cast<abi::Init4>(table.init)(&context, &mask, "x", kHash, 1, 2, 1, nullptr);
+    } else {
+      reinterpret_cast<abi::Init5>(table.init)(&context, kHash, &mask, "x", 1, 2, 1, nullptr);
+    }
+  }
+  static Descriptor event_of(abi::Kind kind, void* parent = nullptr) {
+    Descriptor event{};
+    event.kind = static_cast<decltype(event.kind)>(kind);
+    event.parent = parent;
+    event.rank = 1;
+    return event;
+  }
+  void* start(Descriptor event) {
+    void* handle = nullptr;
+    EXPECT_EQ(table.start(context, &handle, &event), 0);
+    EXPECT_NE(handle, nullptr) << "NCCL does not pass the events below on";
+    return handle;
+  }
+  void stop(void* handle) { EXPECT_EQ(table.stop(handle), 0); }
+  static Descriptor coll(void* parent = nullptr) {
+    Descriptor event = event_of(abi::kColl, parent);
+    auto& coll = event.coll;
+    constexpr std::uint8_t kAllReduceNumber = 4, kFloatNumber = 7;
+    if constexpr (kVersion == 1) {
+      coll.function = kAllReduceNumber;
+      coll.type = kFloatNumber;
+    } else {
+      coll.function = "AllReduce";
+      coll.type = "ncclFloat32";
+    }
+    if constexpr (requires { coll.communicator; }) {
+      coll.communicator = kHash;
+      coll.name = "x";
+    }
+    coll.count = 42;
+    coll.root = 0;  // NCCL does not leave it empty
+    coll.channels = 2;
+    coll.warps = 16;
+    return event;
+  }
+};
+
+template <class Descriptor, int kVersion>
+void expect_understood() {
+  SCOPED_TRACE(kVersion);
+  in_process([] {
+    using Own = Caller<Descriptor, kVersion>;
+    Own nccl;
+    nccl.init();
+    void* const call = nccl.start(Own::coll());
+    nccl.stop(call);
+    constexpr bool kHasKernels = kVersion >= 3;
+    std::vector<void*> kernels;
+    for (int channel = 0; kHasKernels && channel < 2; ++channel)
+      kernels.push_back(nccl.start(Own::event_of(abi::kKernelCh, call)));
+    EXPECT_TRUE(shows([&](const RankView& rank) {
+      return rank.rank == 1 && rank.call == 1 && rank.in_kernel == kHasKernels;
+    })) << own_view().to_json().text(1);
+    EXPECT_EQ(own_view().communicators.at(0).hash, kHash);
+    EXPECT_EQ(own_view().communicators.at(0).name, "x");
+    EXPECT_EQ(own_view().communicators.at(0).size, 2);
+    EXPECT_EQ(own_rank().watched.value().calls.at(1), "AllReduce(count 42, float32)");
+    for (void* const kernel : kernels) {
+      EXPECT_EQ(own_rank().finished, 0u) << "a channel still runs";
+      nccl.stop(kernel);
+    }
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.finished == 1 && !rank.in_kernel; }));
+    const auto traces = trace::traces_of_process(getpid());
+    ASSERT_TRUE(traces.ok()) << traces.error().text;
+    ASSERT_EQ(traces->at(0).calls.size(), 1u);
+    EXPECT_TRUE(traces->at(0).calls[0].ended());
+    nccl.table.finish(nccl.context);
+  });
+}
+
+TEST(WatchPlugin, UnderstandsEveryVersionOfTheInterface) {
+  expect_understood<abi::Descriptor1, 1>();
+  expect_understood<abi::Descriptor2, 2>();
+  expect_understood<abi::Descriptor3, 3>();
+  expect_understood<abi::Descriptor4, 4>();
+  expect_understood<abi::Descriptor5, 5>();
+  expect_understood<abi::Descriptor5, 6>();
+  expect_understood<abi::Descriptor5, 7>();
+}
+
+using Nccl = Caller<abi::Descriptor5, 6>;
+
+abi::Descriptor5 api_call(std::size_t count, bool captured = false) {
+  auto event = Nccl::event_of(abi::kCollApi);
+  event.coll_api = {"AllReduce", count, "ncclFloat32", 0, nullptr, captured};
+  return event;
+}
+void run_coll(Nccl& nccl, void* parent) {
+  void* const coll = nccl.start(Nccl::coll(parent));
+  nccl.stop(coll);
+  for (int channel = 0; channel < 2; ++channel)
+    nccl.stop(nccl.start(Nccl::event_of(abi::kKernelCh, coll)));
+}
+
+TEST(WatchPlugin, CountsACallOnceAndEachLaunchOfAGraph) {
+  in_process([] {
+    Nccl nccl;
+    nccl.init();
+    void* const plain = nccl.start(api_call(42));
+    nccl.stop(plain);
+    run_coll(nccl, plain);
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.call == 1 && rank.finished == 1; }));
+    void* const captured = nccl.start(api_call(42, true));
+    nccl.stop(captured);
+    EXPECT_EQ(own_rank().call, 1u) << "captured, not launched";
+    for (int launch = 0; launch < 3; ++launch) run_coll(nccl, captured);
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.call == 4 && rank.finished == 4; }));
+  });
+}
+
+TEST(WatchPlugin, DoesNotWaitForACallOfNoElements) {
+  in_process([] {
+    Nccl nccl;
+    nccl.init();
+    nccl.stop(nccl.start(api_call(0)));
+    void* const next = nccl.start(api_call(1));
+    nccl.stop(next);
+    run_coll(nccl, next);
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.call == 1 && rank.finished == 1; }));
+  });
+}
+
+TEST(WatchPlugin, IgnoresHandlesThatAreLateOrNotItsOwn) {
+  in_process([] {
+    Nccl nccl;
+    nccl.init();
+    void* const coll = nccl.start(Nccl::coll());
+    void* const kernel = nccl.start(Nccl::event_of(abi::kKernelCh, coll));
+    int elsewhere = 0;
+    for (void* const parent : {static_cast<void*>(&elsewhere), static_cast<void*>(nullptr),
+                               reinterpret_cast<void*>(~std::uintptr_t{0})}) {
+      void* const child = nccl.start(Nccl::event_of(abi::kKernelCh, parent));
+      nccl.stop(child);
+      nccl.stop(parent);
+      nccl.table.record(parent, abi::kRecvWait, nullptr);
+    }
+    auto foreign = Nccl::event_of(abi::kProxyOp, coll);
+    foreign.proxy_op = {getpid() + 1, 0, 0, 1, 1, 0};
+    nccl.stop(nccl.start(foreign));
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.in_kernel && rank.finished == 0; }));
+    nccl.table.finish(nccl.context);
+    nccl.stop(kernel);
+    nccl.start(Nccl::coll());
+    nccl.table.finish(nccl.context);
+    Nccl next;  // may get the same place
+    next.init();
+    nccl.stop(kernel);
+    EXPECT_TRUE(wait_until([] { return own_rank().rank == 1; }));
+    EXPECT_EQ(own_rank().call, 0u);
+  });
+}
+
+TEST(WatchPlugin, LeavesTheParentsRecordAloneInAForkedChild) {
+  in_process([] {
+    Nccl nccl;
+    nccl.init();
+    run_coll(nccl, nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+      run_coll(nccl, nullptr);
+      nccl.table.finish(nccl.context);
+      Nccl own;
+      own.init();
+      _exit(own.mask != 0 && own_rank().call == 0 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(shows([](const RankView& rank) {
+      return rank.call == 1 && rank.finished == 1 && rank.state == "running";
+    }));
+  });
+}
+
+TEST(WatchPlugin, WatchesThousandsOfCommunicatorsAndLeavesDescriptorsToTheProgram) {
+  in_process([] {
+    constexpr int kMany = 1500;
+    const auto descriptors = [] {
+      int open = 0;
+      for (int fd = 0; fd < 4096; ++fd) open += fcntl(fd, F_GETFD) >= 0;
+      return open;
+    };
+    const int before = descriptors();
+    std::vector<Nccl> all(kMany);
+    for (Nccl& nccl : all) nccl.init();
+    for (Nccl& nccl : all) run_coll(nccl, nullptr);
+    EXPECT_LT(descriptors() - before, 100);
+    EXPECT_TRUE(wait_until([] {
+      const JobView view = own_view();
+      return !view.communicators.empty() && view.communicators[0].ranks.at(0).call == 1;
+    }));
+    for (Nccl& nccl : all) nccl.table.finish(nccl.context);
+    Nccl again;
+    again.init();
+    EXPECT_NE(again.mask, 0);
+  });
+}
+
+// The fastest of many batches: what the machine does besides only makes a batch slower.
+TEST(WatchPlugin, CostsLessThanAMicrosecondACall) {
+  in_process([] {
+    Nccl nccl;
+    nccl.init();
+    constexpr int kCalls = 1000, kBatches = 30;
+    double fastest = std::numeric_limits<double>::max();
+    for (int batch = 0; batch < kBatches; ++batch) {
+      std::vector<void*> calls, colls;
+      calls.reserve(kCalls);
+      colls.reserve(kCalls);
+      const auto began = std::chrono::steady_clock::now();
+      for (int call = 0; call < kCalls; ++call) {  // what the caller's thread does
+        auto api = api_call(42);
+        auto coll = Nccl::coll();
+        void *handle = nullptr, *event = nullptr;
+        nccl.table.start(nccl.context, &handle, &api);
+        nccl.table.stop(handle);
+        coll.parent = handle;
+        nccl.table.start(nccl.context, &event, &coll);
+        nccl.table.stop(event);
+        colls.push_back(event);
+      }
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+      fastest = std::min(fastest, taken.count() / kCalls);
+      for (void* const coll : colls)
+        for (int channel = 0; channel < 2; ++channel)
+          nccl.stop(nccl.start(Nccl::event_of(abi::kKernelCh, coll)));
+    }
+    fmt::print(stderr, "{:.0f} ns a call of four events\n", fastest * 1e9);
+    EXPECT_LT(fastest, 1e-6);
+  });
+}
+
+// What the test plugin writes about a few calls, alone or after the watch.
+std::string shape_with(const std::string& plugin, const Environment& more) {
+  const TemporaryFolder folder;
+  Environment all{{"RONDO_TEST_PROFILER_FOLDER", folder.path()}};
+  all.insert(all.end(), more.begin(), more.end());
+  std::string shape;
+  const StatusJob status;
+  Job job(as_processes(1).under(status.environment()).under(all));
+  job.create = false;
+  RankProcesses ranks(job, [&](RankSeat&) {
+    SimulatedRank rank({.plugin = plugin}, make_simulated_comm());
+    rank.collective("AllReduce", 42);
+    rank.wait_for_gpu();
+    rank.collective("Broadcast", 7, 0);
+    rank.wait_for_gpu();
+    EXPECT_EQ(own_rank().finished, plugin == RONDO_TEST_WATCH_PLUGIN ? 2u : 0u);
+  });
+  EXPECT_TRUE(ranks.wait_exits());
+  ranks.check_expectations();
+  return shape_of(profiler_lines(folder.path(), ranks.pid(0)));
+}
+
+TEST(WatchPlugin, PassesAllEventsOnToTheNextPlugin) {
+  const std::string alone = shape_with(profiler_file("6"), {});
+  EXPECT_NE(alone.find("+Coll<CollApi"), std::string::npos) << alone;
+  const std::string watch = RONDO_TEST_WATCH_PLUGIN;
+  EXPECT_EQ(shape_with(watch, {{"RONDO_WATCH_NEXT", profiler_file("6")}}), alone);
+  EXPECT_EQ(shape_with(watch, {{"RONDO_WATCH_NEXT", profiler_file("5")}}), alone);
+}
+
+TEST(WatchPlugin, WatchesTheJobWhereTheNextPluginCannotBeUsed) {
+  for (const std::string& next :
+       {std::string("/no/such.so"), profiler_file("4"), profiler_file("7")})
+    EXPECT_EQ(shape_with(RONDO_TEST_WATCH_PLUGIN, {{"RONDO_WATCH_NEXT", next}}), "") << next;
+}
+
+TEST(WatchPlugin, WatchesWithoutASocketWhereTheFolderCannotBeMade) {
+  in_process(
+      [] {
+        Nccl nccl;
+        nccl.init();
+        run_coll(nccl, nullptr);
+        const auto view = ask_process(getpid(), false);  // from the open files
+        ASSERT_TRUE(view.ok()) << view.error().text;
+        EXPECT_EQ(view->communicators.at(0).ranks.at(0).finished, 1u);
+      },
+      {{"RONDO_STATUS_DIR", "/proc/no/such/folder"}});
+}
+
+}  // namespace
+}  // namespace rondo::test

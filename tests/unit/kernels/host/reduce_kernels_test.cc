@@ -3,9 +3,11 @@
 // number of sources, with odd counts, unaligned buffers and shared buffers.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/host/simd/reduce_kernels.h"
@@ -300,6 +302,52 @@ TEST_P(ReduceKernels, ScaleRoundsOnceToTheElementType) {
           << "in place, " << name(type) << " count " << count << " seed " << seed;
     }
   }
+}
+
+// Wide values are sums of elements, as in an ordered reduction: their NaN have the same few bits.
+TEST_P(ReduceKernels, WidenExactlyAndNarrowToNearestEven) {
+  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3,
+                              DataType::kFloat8e5m2, DataType::kFloat32})
+    portable::with_type(type, [&]<DataType t>() {
+      using T = typename Element<t>::Storage;
+      using Wide = std::conditional_t<t == DataType::kFloat32, double, float>;
+      const auto wide_of = [](T value) {
+        if constexpr (t == DataType::kFloat32)
+          return static_cast<double>(value);
+        else
+          return Element<t>::to_acc(value);
+      };
+      const auto narrow_of = [](Wide value) {
+        if constexpr (t == DataType::kFloat32)
+          return static_cast<float>(value);
+        else
+          return Element<t>::from_acc(value);
+      };
+      for (const std::size_t count : {0, 1, 7, 64, 131, 70'001}) {
+        std::mt19937_64 random(count);
+        Buffer in(count * sizeof(T) + 16), wide(count * sizeof(Wide) + 16, kGuard), sums = wide;
+        Buffer out(count * sizeof(T) + 16, kGuard), wanted = out;
+        fill(type, in.data() + 1, count, random);
+        widen(wide.data() + 3, in.data() + 1, count, type);
+        EXPECT_EQ(wide[2], kGuard);
+        EXPECT_EQ(wide[count * sizeof(Wide) + 3], kGuard);
+        for (std::size_t i = 0; i < count; ++i) {
+          const Wide value = portable::load<Wide>(wide.data() + 3, i);
+          const Wide expected = wide_of(portable::load<T>(in.data() + 1, i));
+          ASSERT_TRUE(value == expected ? std::signbit(value) == std::signbit(expected)
+                                        : value != value && expected != expected)
+              << name(type) << " element " << i << ": " << value << ", not " << expected;
+          const Wide sum = value + portable::load<Wide>(wide.data() + 3, (i * 7) % count) / 3;
+          portable::store(sums.data() + 5, i, sum);
+          portable::store(wanted.data() + 1, i, narrow_of(sum));
+        }
+        narrow(out.data() + 1, sums.data() + 5, count, type);
+        EXPECT_EQ(first_difference(type, out.data() + 1, wanted.data() + 1, count), count)
+            << name(type) << " count " << count << " " << simd_target();
+        EXPECT_EQ(out[0], kGuard);
+        EXPECT_EQ(out[count * sizeof(T) + 1], kGuard);
+      }
+    });
 }
 
 TEST_P(ReduceKernels, CopyEveryByteAndNoOther) {

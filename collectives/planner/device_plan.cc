@@ -20,13 +20,17 @@ struct WholeLines {
 constexpr std::span<const WholeLines> kWholeLines;
 
 Status nothing_left(const DevicePlanFacts& facts, const CallRecord& record) {
+  const bool apart = reduces(record.collective) && !facts.all_reach && !facts.reproducible;
   return fail(StatusCode::kInvalidUsage,
               "No algorithm/protocol available for function {} with datatype {} on CUDA devices."
-              "{}{}",
+              "{}{}{}",
               name(record.collective), name(record.type),
               facts.reproducible ? " RONDO_REPRODUCIBLE=1 needs devices that reach each other's "
                                    "memory, and an NCCL_ALGO that allows direct."
                                  : "",
+              apart ? " They do not reach each other's memory by P2P, so none sums for all: let "
+                      "NCCL_ALGO allow ring or tree."
+                    : "",
               facts.max_channels == 0 ? " The devices have no room for connections." : "");
 }
 }  // namespace

@@ -22,12 +22,13 @@ void expect_calls_through_the_host(Job job) {
     pass_round_a_ring(seat, {1, 1001});
     seat.leave();
   });
-  EXPECT_GE(logs.count(0, kWarning) + logs.count(1, kWarning), 1);
+  EXPECT_GE(logs.count(0, kWarning) + logs.count(1, kWarning) + logs.count(2, kWarning), 1);
 }
 
 const NamedLayout kLostLayouts[] = {
     {"processes", {{{0}, {1}, {2}}}},
     {"threads", {{{0, 1}, {2}}}},
+    {"oneProcess", {{{0, 1, 2}}}},
     {"hosts", {{{0}, {1}, {2}}, {"a", "a", "b"}, {{"RONDO_GPU_RELAY", "1"}}}},
 };
 
@@ -45,6 +46,17 @@ TEST_P(LostP2p, IsFoundAtInitAndCallsPassThroughTheHost) { expect_calls_through_
 // What copy engines write arrives.
 TEST_P(LostP2p, IsFoundIfOnlyKernelsLoseTheirWrites) {
   expect_calls_through_the_host(GetParam().layout.under({{"RONDO_SIMT", "p2p=copies"}}));
+}
+
+// One rank's kernel sums what it reads of all GPUs.
+TEST_P(LostP2p, LeavesNothingThatOneKernelCouldSum) {
+  run_job(job({{"NCCL_ALGO", "oneshot"}}), [](NcclRank& seat) {
+    DeviceBuffer buffer(4096, 0);
+    const ncclResult_t result = sum_once(seat, buffer, 1024);
+    EXPECT_EQ(result, ncclInvalidUsage);
+    EXPECT_NE(std::string(ncclGetLastError(seat.comm)).find("NCCL_ALGO"), std::string::npos)
+        << ncclGetLastError(seat.comm);
+  });
 }
 
 // The driver's own copies between these GPUs are lost, too.

@@ -219,8 +219,7 @@ Status plan_within_host(const GpuRecords& records, GpuPlan* found) {
   found->engine = apart ? GpuPlan::Engine::kProcesses : GpuPlan::Engine::kTeam;
   DevicePlanFacts& plan = found->plan;
   plan.ranks = static_cast<int>(records.facts.size());
-  for (int rank = 1; rank < plan.ranks; ++rank)
-    if (!found->near(0, rank)) plan.all_reach = false;  // the leader's kernel reaches all
+  found->leader_reaches_all();
   plan.processes = apart;
   add_agreed(records, &plan);
   RONDO_TRY(plan.protocols, agree_on_protocols(records.facts, *found));
@@ -310,6 +309,11 @@ void plan_between_hosts(const GpuRecords& records, GpuPlan* found) {
 }
 
 }  // namespace
+
+void GpuPlan::leader_reaches_all() {
+  for (int rank = 1; rank < plan.ranks; ++rank)
+    if (!near(0, rank)) plan.all_reach = false;
+}
 
 ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& found) {
   const auto other = std::find_if(all.begin(), all.end(), [&](const GpuFacts& one) {

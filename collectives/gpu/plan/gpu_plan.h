@@ -94,6 +94,8 @@ struct GpuPlan {
   std::vector<int> ranks_of_process(int rank) const;
   // Whether ranks of other processes use its GPU.
   bool shares_gpu(int rank) const;
+  // Sets plan.all_reach, by `near`: whether the kernel of rank 0's process can serve all ranks.
+  void leader_reaches_all();
   bool speaks(int rank) const { return ranks_of_process(rank).front() == rank; }
 };
 Result<GpuPlan> plan_gpus(const GpuRecords& records);

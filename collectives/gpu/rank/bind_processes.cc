@@ -128,6 +128,7 @@ Result<std::shared_ptr<ProcessTeam>> join_processes(const BindingRequest& reques
     // A process may have failed to map another one's memory.
     plan.plan.may_ll_push = memory.connections->layout().ll_push();
     if (!memory.connections->layout().meets()) plan.plan.shared_bytes = 0;
+    plan.leader_reaches_all();
     RONDO_CHECK_OK(drop_lines_out_of_reach(&plan));
   }
   if (plan.plan.shared_bytes > 0 && ranks <= cuda::kArgumentDevices && wants_multicast(plan.plan)) {

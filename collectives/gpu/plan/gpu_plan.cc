@@ -310,11 +310,6 @@ void plan_between_hosts(const GpuRecords& records, GpuPlan* found) {
 
 }  // namespace
 
-void GpuPlan::leader_reaches_all() {
-  for (int rank = 1; rank < plan.ranks; ++rank)
-    if (!near(0, rank)) plan.all_reach = false;
-}
-
 ChannelOrders agreed_orders(std::span<const GpuFacts> all, const ChannelOrders& found) {
   const auto other = std::find_if(all.begin(), all.end(), [&](const GpuFacts& one) {
     return one.orders != all.front().orders;

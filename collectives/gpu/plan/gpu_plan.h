@@ -95,7 +95,10 @@ struct GpuPlan {
   // Whether ranks of other processes use its GPU.
   bool shares_gpu(int rank) const;
   // Sets plan.all_reach, by `near`: whether the kernel of rank 0's process can serve all ranks.
-  void leader_reaches_all();
+  void leader_reaches_all() {
+    for (int rank = 1; rank < plan.ranks; ++rank)
+      if (!near(0, rank)) plan.all_reach = false;
+  }
   bool speaks(int rank) const { return ranks_of_process(rank).front() == rank; }
 };
 Result<GpuPlan> plan_gpus(const GpuRecords& records);

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -262,6 +263,26 @@ TEST(WatchPlugin, WatchesThousandsOfCommunicatorsAndLeavesDescriptorsToTheProgra
     Nccl again;
     again.init();
     EXPECT_NE(again.mask, 0);
+  });
+}
+
+// The first communicator starts the thread that serves them, the last one ends it.
+TEST(WatchPlugin, ServesThreadsThatMakeAndEndCommunicatorsAtATime) {
+  in_process([] {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i)
+      threads.emplace_back([] {
+        for (int turn = 0; turn < 1000; ++turn) {
+          Nccl nccl;
+          nccl.init();
+          run_coll(nccl, nullptr);
+          nccl.table.finish(nccl.context);
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    Nccl last;
+    last.init();
+    EXPECT_TRUE(wait_until([] { return own_rank().rank == 1; }));
   });
 }
 

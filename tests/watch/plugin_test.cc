@@ -212,11 +212,18 @@ TEST(WatchPlugin, IgnoresHandlesThatAreLateOrNotItsOwn) {
     nccl.stop(kernel);
     nccl.start(Nccl::coll());
     nccl.table.finish(nccl.context);
-    Nccl next;  // may get the same place
+    nap(2.1);  // kKeptFor: then its place is free
+    Nccl next;
     next.init();
-    nccl.stop(kernel);
-    EXPECT_TRUE(wait_until([] { return own_rank().rank == 1; }));
-    EXPECT_EQ(own_rank().call, 0u);
+    ASSERT_EQ(next.context, nccl.context);
+    void* const call = next.start(Nccl::coll());
+    void* const channel = next.start(Nccl::event_of(abi::kKernelCh, call));
+    next.stop(next.start(Nccl::event_of(abi::kKernelCh, call)));
+    nccl.stop(kernel);  // of the same number there
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.in_kernel; }));
+    EXPECT_EQ(own_rank().finished, 0u);
+    next.stop(channel);
+    EXPECT_EQ(own_rank().finished, 1u);
   });
 }
 

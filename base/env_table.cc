@@ -189,6 +189,9 @@ constexpr Variable kTable[] = {
      "an error that names call, element and ranks; the most frequent value of all ranks applies; "
      "1: every call; 0: none"},
     {"RONDO_VERSION_CODE", Type::kInt, "22809", "the version that ncclGetVersion reports"},
+    {"RONDO_WATCH_DIR", Type::kFile, "",
+     "of librondo-watch.so: a folder that all hosts of the job share, in which its processes find "
+     "those of other hosts for rondo ps --hosts; unset: only this host"},
     {"RONDO_WATCH_NEXT", Type::kFile, "",
      "of librondo-watch.so: another profiler plugin of NCCL that gets the events too, as "
      "NCCL_PROFILER_PLUGIN would name it"},

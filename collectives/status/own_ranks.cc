@@ -237,6 +237,7 @@ std::vector<PeerProcessAddress> OwnRanks::peers(const JobView& without) const {
 }
 
 void OwnRanks::add_silent(JobView* view) const {
+  if (const WatchedRanks* const watched = watched_) watched->add_silent(view);
   JobView missing;
   std::lock_guard lock(mutex_);
   for (const OwnRank* own : ranks_) {
@@ -255,6 +256,7 @@ void OwnRanks::add_silent(JobView* view) const {
 
 std::vector<std::pair<auth::Tag, auth::Digest>> OwnRanks::secrets() const {
   std::vector<std::pair<auth::Tag, auth::Digest>> all;
+  if (const WatchedRanks* const watched = watched_) all = watched->secrets();
   std::lock_guard lock(mutex_);
   for (const OwnRank* rank : ranks_) all.emplace_back(auth::tag_of(rank->secret), rank->secret);
   return all;

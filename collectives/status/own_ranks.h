@@ -57,6 +57,10 @@ class WatchedRanks {
   virtual ~WatchedRanks() = default;
   virtual void add_to(JobView* view) const = 0;
   virtual void add_peers(std::vector<PeerProcessAddress>* peers) const = 0;
+  // Its known ranks of other hosts that the view lacks.
+  virtual void add_silent(JobView* view) const = 0;
+  // That askers of other hosts prove.
+  virtual std::vector<std::pair<auth::Tag, auth::Digest>> secrets() const = 0;
   // Looks after its ranks, every kLookEvery.
   virtual void look() = 0;
   static constexpr std::chrono::milliseconds kLookEvery{100};

@@ -13,6 +13,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/notice.h"
 #include "base/process.h"
 #include "base/seconds.h"
 #include "base/thread.h"
@@ -48,6 +49,7 @@ class StatusService {
 
   void end();
   void open_sockets();
+  void inform_of(const Error& error) const;
   void open_ras_sockets();
   void run();
   void turn();
@@ -112,6 +114,7 @@ void StatusService::enter() {
   open_sockets();
   stop_ = false;
   has_descriptors_ = true;
+  last_look_ = {};
   auto started = Thread::start(
       "the status", [this] { run(); }, [](const Error&) {});
   if (!started.ok()) {
@@ -154,6 +157,15 @@ void StatusService::ring() {
   [[maybe_unused]] const auto written = ::write(bell_.get(), &one, sizeof(one));
 }
 
+// Who watches a job asked for its status.
+void StatusService::inform_of(const Error& error) const {
+  if (ranks_.watched() != nullptr) {
+    notice(error.text + "; the job goes on, rondo ps reads its memory files");
+  } else {
+    RONDO_INFO(kInit, "{}", error.text);
+  }
+}
+
 void StatusService::open_sockets() {
   server_ = std::make_unique<status::LineServer>(status_words({ranks_, folder_}));
   const bool watches = ranks_.watched() != nullptr;
@@ -164,9 +176,9 @@ void StatusService::open_sockets() {
     folder_->sweep(kMaxSwept);
     auto socket = status::StatusSocket::listen_in(*folder_, {getpid(), this_process()[0]});
     if (socket.ok()) socket_.emplace(std::move(*socket));
-    if (!socket.ok()) RONDO_INFO(kInit, "{}", socket.error().text);
+    if (!socket.ok()) inform_of(socket.error());
   } else {
-    RONDO_INFO(kInit, "{}", folder.error().text);
+    inform_of(folder.error());
   }
   if (socket_) server_->listen_at(socket_->socket());
   if (!watches) open_ras_sockets();
@@ -193,7 +205,8 @@ void StatusService::open_ras_sockets() {
 
 std::uint16_t StatusService::port_for_ranks(std::span<const net::SocketAddress> addresses) {
   std::lock_guard lock(life_);
-  if (port_ != 0 || !thread_.joinable() || !env::get_bool("NCCL_RAS_ENABLE")) return port_;
+  const bool answers = ranks_.watched() != nullptr || env::get_bool("NCCL_RAS_ENABLE");
+  if (port_ != 0 || !thread_.joinable() || !answers) return port_;
   auto listening = net::listen_at(addresses);
   if (!listening.ok()) RONDO_INFO(kInit, "no status for other hosts: {}", listening.error().text);
   if (!listening.ok()) return 0;

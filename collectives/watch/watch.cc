@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
+#include "base/guard.h"
 #include "base/path_pattern.h"
 #include "base/printable.h"
 #include "base/process.h"
@@ -17,6 +19,8 @@
 #include "collectives/faults/standstill.h"
 #include "collectives/status/inspect.h"
 #include "transport/shm/segments_of.h"
+#include "transport/socket/interfaces.h"
+#include "transport/status/line_server.h"
 
 namespace rondo::watch {
 namespace {
@@ -86,6 +90,37 @@ Watch* Watch::current() {
 }
 
 Result<Seat*> Watch::take(WatchedComm::About about) {
+  start_service();
+  auto seat = guarded("the watch of a communicator", [&] { return take_seat(std::move(about)); });
+  if (!seat.ok()) end_service();
+  return seat;
+}
+
+void Watch::start_service() {
+  std::lock_guard lock(service_mutex_);
+  if (ranks_++ > 0) return;
+  status_ = StatusSeat::watch(this);
+  auto book = HostBook::open();
+  const auto interfaces = book ? net::usable_interfaces() : std::vector<net::Interface>();
+  std::vector<net::SocketAddress> addresses;
+  if (interfaces.ok())
+    for (const net::Interface& each : *interfaces) addresses.push_back(each.address);
+  const std::uint16_t port = addresses.empty() ? 0 : status_->port_for_ranks(addresses);
+  for (net::SocketAddress& address : addresses) address = address.with_port(port);
+  if (book && port != 0) book->answer_at(std::move(addresses));
+  std::lock_guard book_lock(mutex_);
+  book_ = std::move(book);
+}
+
+void Watch::end_service() {
+  std::lock_guard lock(service_mutex_);
+  if (--ranks_ > 0) return;
+  status_.reset();
+  std::lock_guard book_lock(mutex_);
+  book_.reset();
+}
+
+Result<Seat*> Watch::take_seat(WatchedComm::About about) {
   std::lock_guard lock(mutex_);
   free_left();
   if (free_.empty() && taken_ == kSeats)
@@ -108,20 +143,20 @@ Result<Seat*> Watch::take(WatchedComm::About about) {
   comms_[place] = std::move(comm);
   newest_seat_ = Clock::now();
   next_search_ = {};
-  if (!status_) status_ = StatusSeat::watch(this);
   return &seat;
 }
 
 void Watch::leave(Seat& seat) {
-  std::unique_ptr<StatusSeat> ended;  // destroyed without the lock: it waits for its thread
-  std::lock_guard lock(mutex_);
-  const auto found = comms_.find(seat.place);
-  if (found == comms_.end()) return;
-  seat.comm.store(nullptr, std::memory_order_release);
-  found->second->leave();
-  left_.push_back({Clock::now(), seat.place, std::move(found->second)});
-  comms_.erase(found);
-  if (comms_.empty()) ended = std::move(status_);
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = comms_.find(seat.place);
+    if (found == comms_.end()) return;
+    seat.comm.store(nullptr, std::memory_order_release);
+    found->second->leave();
+    left_.push_back({Clock::now(), seat.place, std::move(found->second)});
+    comms_.erase(found);
+  }
+  end_service();
 }
 
 // ---- the thread of the status service ----
@@ -136,6 +171,7 @@ void Watch::look() {
   }
   if (Clock::now() < next_search_) return;
   const auto began = Clock::now();
+  update_book();
   find_peers();
   const auto ended = Clock::now();
   std::lock_guard lock(mutex_);
@@ -165,6 +201,19 @@ bool Watch::is_complete() const {
     if (const auto at = missing.find(peer.hash); at != missing.end()) --at->second;
   return std::all_of(missing.begin(), missing.end(),
                      [](const auto& entry) { return entry.second <= 0; });
+}
+
+// Without the lock: a file server that does not answer holds up this thread only.
+void Watch::update_book() {
+  HostBook* book = nullptr;
+  std::set<std::pair<std::uint64_t, int>> ranks;
+  {
+    std::lock_guard lock(mutex_);
+    book = book_.get();
+    for (const auto& [place, comm] : comms_)
+      if (comm->is_known()) ranks.emplace(comm->hash(), comm->rank());
+  }
+  if (book != nullptr) book->update(ranks);
 }
 
 void Watch::find_peers() {
@@ -227,6 +276,37 @@ void Watch::add_peers(std::vector<PeerProcessAddress>* peers) const {
     address.same_host = true;
     peers->push_back(std::move(address));
   }
+  if (!book_) return;
+  for (const auto& [file, entry] : book_->entries()) {
+    PeerProcessAddress address;
+    address.name = {entry.pid, entry.process};
+    address.text = fmt::format("process {} on {}", entry.pid, entry.host_name);
+    address.host = entry.host;
+    address.rank = {entry.addresses, entry.secret, status::LineServer::endpoint_of(entry.process)};
+    peers->push_back(std::move(address));
+  }
+}
+
+void Watch::add_silent(JobView* view) const {
+  std::lock_guard lock(mutex_);
+  if (!book_) return;
+  for (const auto& [file, entry] : book_->entries()) {
+    JobView one;
+    CommunicatorView& communicator = one.communicators.emplace_back();
+    communicator.hash = entry.hash;
+    communicator.ranks.push_back({.rank = entry.rank,
+                                  .pid = entry.pid,
+                                  .process = entry.process,
+                                  .host = entry.host_name,
+                                  .state = "silent"});
+    view->merge(std::move(one));
+  }
+}
+
+std::vector<std::pair<auth::Tag, auth::Digest>> Watch::secrets() const {
+  std::lock_guard lock(mutex_);
+  if (!book_) return {};
+  return {{auth::tag_of(book_->secret()), book_->secret()}};
 }
 
 }  // namespace rondo::watch

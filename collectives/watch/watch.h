@@ -30,6 +30,7 @@
 #include "base/result.h"
 #include "collectives/status/own_ranks.h"
 #include "collectives/status/status_service.h"
+#include "collectives/watch/host_book.h"
 #include "collectives/watch/watched_comm.h"
 #include "transport/status/user_folder.h"
 
@@ -74,6 +75,8 @@ class Watch final : public WatchedRanks {
 
   void add_to(JobView* view) const override;
   void add_peers(std::vector<PeerProcessAddress>* peers) const override;
+  void add_silent(JobView* view) const override;
+  std::vector<std::pair<auth::Tag, auth::Digest>> secrets() const override;
   void look() override;
 
  private:
@@ -90,8 +93,12 @@ class Watch final : public WatchedRanks {
     std::unique_ptr<WatchedComm> comm;
   };
   Watch() = default;
+  Result<Seat*> take_seat(WatchedComm::About about);
+  void start_service();
+  void end_service();
   void free_left();
   void find_peers();
+  void update_book();
   void open_files_of(const status::SocketName& process, const std::map<std::uint64_t, bool>& own);
   bool is_complete() const;
 
@@ -101,8 +108,15 @@ class Watch final : public WatchedRanks {
   unsigned taken_ = 0;                                      // seats that have been used
   std::map<unsigned, std::unique_ptr<WatchedComm>> comms_;  // by place
   std::list<Left> left_;
-  std::unique_ptr<StatusSeat> status_;  // from the first rank to the last
+  // Null: only this host. Only the thread uses what is in it.
+  std::unique_ptr<HostBook> book_;
   int records_ = 0;
+
+  // From the first rank to the last. Taken before mutex_, and never by the thread, for whose end it
+  // waits.
+  std::mutex service_mutex_;
+  int ranks_ = 0;
+  std::unique_ptr<StatusSeat> status_;
 
   std::map<std::uint64_t, Peer> peers_;  // by inode
   std::chrono::steady_clock::time_point newest_seat_{}, next_search_{};

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -211,11 +212,18 @@ TEST(WatchPlugin, IgnoresHandlesThatAreLateOrNotItsOwn) {
     nccl.stop(kernel);
     nccl.start(Nccl::coll());
     nccl.table.finish(nccl.context);
-    Nccl next;  // may get the same place
+    nap(2.1);  // kKeptFor: then its place is free
+    Nccl next;
     next.init();
-    nccl.stop(kernel);
-    EXPECT_TRUE(wait_until([] { return own_rank().rank == 1; }));
-    EXPECT_EQ(own_rank().call, 0u);
+    ASSERT_EQ(next.context, nccl.context);
+    void* const call = next.start(Nccl::coll());
+    void* const channel = next.start(Nccl::event_of(abi::kKernelCh, call));
+    next.stop(next.start(Nccl::event_of(abi::kKernelCh, call)));
+    nccl.stop(kernel);  // of the same number there
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.in_kernel; }));
+    EXPECT_EQ(own_rank().finished, 0u);
+    next.stop(channel);
+    EXPECT_EQ(own_rank().finished, 1u);
   });
 }
 
@@ -262,6 +270,26 @@ TEST(WatchPlugin, WatchesThousandsOfCommunicatorsAndLeavesDescriptorsToTheProgra
     Nccl again;
     again.init();
     EXPECT_NE(again.mask, 0);
+  });
+}
+
+// The first communicator starts the thread that serves them, the last one ends it.
+TEST(WatchPlugin, ServesThreadsThatMakeAndEndCommunicatorsAtATime) {
+  in_process([] {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i)
+      threads.emplace_back([] {
+        for (int turn = 0; turn < 1000; ++turn) {
+          Nccl nccl;
+          nccl.init();
+          run_coll(nccl, nullptr);
+          nccl.table.finish(nccl.context);
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    Nccl last;
+    last.init();
+    EXPECT_TRUE(wait_until([] { return own_rank().rank == 1; }));
   });
 }
 

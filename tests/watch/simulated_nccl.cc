@@ -55,11 +55,11 @@ SimulatedRank::SimulatedRank(const Options& options, std::shared_ptr<SimulatedCo
   const plugin::Logger logger = log_nothing;
   if (options_.version == 4) {
     reinterpret_cast<abi::Init4>(table_.init)(&context_, &mask_, options_.name.c_str(),
-                                              options_.hash, 1, options_.ranks, options_.rank,
-                                              logger);
+                                              options_.hash, options_.hosts, options_.ranks,
+                                              options_.rank, logger);
   } else {
     reinterpret_cast<abi::Init5>(table_.init)(&context_, options_.hash, &mask_,
-                                              options_.name.c_str(), 1, options_.ranks,
+                                              options_.name.c_str(), options_.hosts, options_.ranks,
                                               options_.rank, logger);
   }
   gpu_ = std::thread([this] { run_stream(); });

@@ -41,7 +41,7 @@ class SimulatedRank {
     int version = 6;
     std::uint64_t hash = 0x1234;
     std::string name = "world";
-    int rank = 0, ranks = 1;
+    int rank = 0, ranks = 1, hosts = 1;
     bool network = false;  // each collective has a transfer from the rank before
     unsigned channels = 2;
   };

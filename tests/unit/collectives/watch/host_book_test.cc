@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files by which watched processes of several hosts find each other.
+#include "collectives/watch/host_book.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/environment.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rondo::test {
+namespace {
+
+using watch::HostBook;
+
+HostBook::Entry entry_of_other() {
+  HostBook::Entry entry;
+  entry.hash = 0xabc;
+  entry.process = 0x1234567890abcdef;
+  entry.host = 9;
+  entry.rank = 3;
+  entry.pid = 77;
+  entry.host_name = "node2";
+  entry.addresses = {net::resolve({"10.0.0.2", 4000}, AF_UNSPEC)->front(),
+                     net::resolve({"fd00::2", 4000}, AF_UNSPEC)->front()};
+  entry.secret = auth::random_digest();
+  return entry;
+}
+
+TEST(HostBookEntry, IsReadAsItWasWritten) {
+  const HostBook::Entry entry = entry_of_other();
+  const auto read = watch::parse_entry(watch::text_of(entry));
+  ASSERT_TRUE(read.ok()) << read.error().text;
+  EXPECT_EQ(watch::text_of(*read), watch::text_of(entry));
+  EXPECT_EQ(read->addresses.size(), 2u);
+}
+
+TEST(HostBookEntry, RefusesOtherTexts) {
+  const std::string good = watch::text_of(entry_of_other());
+  for (std::size_t length = 0; length < good.size(); ++length)
+    EXPECT_FALSE(watch::parse_entry(good.substr(0, length)).ok()) << length;
+  for (const auto& [what, with] :
+       {std::pair<std::string, std::string>{"\"rank\": 3", "\"rank\": -3"},
+        {"10.0.0.2", "a.name.to.ask.for"},
+        {"\"abc\"", "\"xyz\""}}) {
+    std::string bad = good;
+    ASSERT_NE(bad.find(what), std::string::npos) << good;
+    bad.replace(bad.find(what), what.size(), with);
+    const auto read = watch::parse_entry(bad);
+    EXPECT_TRUE(!read.ok() || read->addresses.size() == 1) << bad;
+  }
+}
+
+class HostBookFiles : public testing::Test {
+ protected:
+  void put(const std::string& name, int mode = 0600) {
+    std::filesystem::create_directories(shared_);
+    std::ofstream(shared_ + '/' + name) << watch::text_of(entry_of_other());
+    chmod((shared_ + '/' + name).c_str(), static_cast<mode_t>(mode));
+  }
+  const TemporaryFolder folder_;
+  const std::string shared_ = folder_.path() + "/shared";
+  const WithEnvironment dir_{"RONDO_WATCH_DIR", shared_};
+};
+
+TEST_F(HostBookFiles, ListTheRanksOfTheSameCommunicators) {
+  put("0000000000000abc-3.watch");
+  put("0000000000000abd-3.watch");
+  put("0000000000000abc-4.watch", 0644);  // others may have read the secret
+  const auto book = HostBook::open();
+  ASSERT_NE(book, nullptr);
+  book->update({{0xabc, 0}});
+  ASSERT_EQ(book->entries().size(), 1u);
+  EXPECT_EQ(book->entries().begin()->second.rank, 3);
+  book->update({});
+  EXPECT_TRUE(book->entries().empty());
+}
+
+TEST_F(HostBookFiles, AreOfOneUserAndGoWithTheRank) {
+  const std::string own = shared_ + "/0000000000000abc-0.watch";
+  {
+    const auto book = HostBook::open();
+    book->update({{0xabc, 0}});
+    EXPECT_FALSE(std::filesystem::exists(own)) << "nobody could ask it";
+    book->answer_at(entry_of_other().addresses);
+    book->update({{0xabc, 0}, {0xdef, 1}});
+    struct stat info {};
+    ASSERT_EQ(stat(own.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600u);
+    book->update({{0xabc, 0}});
+    EXPECT_FALSE(std::filesystem::exists(shared_ + "/0000000000000def-1.watch"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(own));
+  EXPECT_TRUE(std::filesystem::is_empty(shared_));
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -111,10 +111,12 @@ CallRecord call_of(Collective which, DataType type, std::size_t count, int root)
   return foreign_call(which, type, count, is_rooted(which) ? root : -1);
 }
 
+// One-sided operations have other names than Rondo's.
 template <class Message>
 CallRecord message_of(const Message& message) {
-  return foreign_call(collective_of(message.function), type_of(message.type), message.count,
-                      message.peer);
+  const Collective which = collective_of(message.function);
+  return foreign_call(which >= Collective::kSend ? which : Collective::kPut, type_of(message.type),
+                      message.count, message.peer);
 }
 
 class Events {

@@ -116,6 +116,7 @@ std::uint64_t WatchedComm::enter(const CallRecord& call, int peer) {
   store_record(operation.call, call);
   operation.peer.store(peer, kRelaxed);
   operation.channels.store(0, kRelaxed);
+  operation.kernels_begun.store(0, kRelaxed);
   operation.kernels_ended.store(0, kRelaxed);
   operation.transfers.store(0, kRelaxed);
   operation.phase.store(shm::kEntered, kRelaxed);
@@ -139,6 +140,7 @@ void WatchedComm::begin_kernel(std::uint64_t number) {
   if (operation == nullptr) return;
   std::int32_t enqueued = shm::kEnqueued;
   operation->phase.compare_exchange_strong(enqueued, shm::kInKernel);
+  operation->kernels_begun.fetch_add(1, std::memory_order_relaxed);
   moves_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -264,6 +266,15 @@ void WatchedComm::show_network(std::uint64_t number) {
   A::store_relaxed(activity_.device.network_step, step);
 }
 
+// All channels that have begun have ended, and no other one begins: a kernel may use fewer than it
+// was given, and NCCL does not say so.
+bool WatchedComm::seems_ended(const Operation& operation, std::int64_t quiet_ns) const {
+  constexpr std::int64_t kLongQuiet = 500'000'000;
+  const std::uint32_t begun = operation.kernels_begun.load(std::memory_order_relaxed);
+  return begun > 0 && begun == operation.kernels_ended.load() && operation.transfers.load() == 0 &&
+         operation.channels.load() > 0 && quiet_ns >= kLongQuiet;
+}
+
 void WatchedComm::look(std::int64_t now) {
   shm::ActivityLine::Device& line = activity_.device;
   Operation* const open = oldest_open();
@@ -273,6 +284,7 @@ void WatchedComm::look(std::int64_t now) {
   if (moves != seen_moves_ || number != waited_in_ || quiet_since_ns_ == 0) quiet_since_ns_ = now;
   seen_moves_ = moves;
   waited_in_ = number;
+  if (open != nullptr && seems_ended(*open, now - quiet_since_ns_)) return end(number);
   const bool entered = open == nullptr && A::load_acquire(port_.steps->sequence) >
                                               A::load_acquire(port_.progress->finished);
   A::store_release(line.phase,

@@ -81,7 +81,7 @@ class WatchedComm {
     std::atomic<std::uint64_t> trace{0};
     CallRecord call;
     std::atomic<std::int32_t> peer{-1};
-    std::atomic<std::uint32_t> channels{0}, kernels_ended{0}, transfers{0};
+    std::atomic<std::uint32_t> channels{0}, kernels_begun{0}, kernels_ended{0}, transfers{0};
     std::atomic<std::int32_t> phase{shm::kIdle};
   };
   struct Transfer {
@@ -99,6 +99,7 @@ class WatchedComm {
   void end_if_done(Operation& operation);
   Operation* oldest_open();
   void show_network(std::uint64_t operation);
+  bool seems_ended(const Operation& operation, std::int64_t quiet_ns) const;
 
   const std::shared_ptr<shm::HostSegment> segment_;
   const PeerPort port_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // librondo-watch.so by itself: what it makes of the events of each version of the interface, of
-// handles that nobody should use, of forks, and of many communicators; what it costs; and the
-// plugin after it.
+// handles that nobody should use, of forks, and of many communicators; what it costs.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -17,93 +16,10 @@
 
 #include "collectives/status/ask.h"
 #include "collectives/trace/rank_trace.h"
-#include "tests/support/processes.h"
-#include "tests/support/profiler/profilers.h"
-#include "tests/support/status_job.h"
-#include "tests/watch/simulated_nccl.h"
+#include "tests/watch/plugin_caller.h"
 
 namespace rondo::test {
 namespace {
-
-namespace abi = profiler::abi;
-
-constexpr std::uint64_t kHash = 0xabcd;
-
-// A body in a process of its own: the plugin keeps what it knows until the process ends.
-void in_process(const std::function<void()>& body, const Environment& more = {}) {
-  const StatusJob status;
-  Job job(as_processes(1).under(status.environment()).under(more));
-  job.create = false;
-  run_job(job, [&](RankSeat&) { body(); });
-}
-
-JobView own_view() {
-  auto view = ask_process(getpid(), false);
-  return view.ok() ? std::move(*view) : JobView();
-}
-RankView own_rank() {
-  const JobView view = own_view();
-  return view.communicators.size() == 1 && view.communicators[0].ranks.size() == 1
-             ? view.communicators[0].ranks[0]
-             : RankView();
-}
-// Until the thread of the plugin has looked.
-bool shows(const std::function<bool(const RankView&)>& holds) {
-  return wait_until([&] { return holds(own_rank()); });
-}
-
-// The plugin as NCCL of one version uses it. Words that only some versions have are left out.
-template <class Descriptor, int kVersion>
-struct Caller {
-  const abi::ProfilerTable& table = plugin_table(RONDO_TEST_WATCH_PLUGIN, kVersion);
-  void* context = nullptr;
-  int mask = 0;
-
-  void init() {
-    if constexpr (kVersion < 4) {
-      reinterpret_cast<abi::Init1>(table.init)(&context, &mask);
-    } else if constexpr (kVersion == 4) {
-      reinterpret_cast<abi::Init4>(table.init)(&context, &mask, "x", kHash, 1, 2, 1, nullptr);
-    } else {
-      reinterpret_cast<abi::Init5>(table.init)(&context, kHash, &mask, "x", 1, 2, 1, nullptr);
-    }
-  }
-  static Descriptor event_of(abi::Kind kind, void* parent = nullptr) {
-    Descriptor event{};
-    event.kind = static_cast<decltype(event.kind)>(kind);
-    event.parent = parent;
-    event.rank = 1;
-    return event;
-  }
-  void* start(Descriptor event) {
-    void* handle = nullptr;
-    EXPECT_EQ(table.start(context, &handle, &event), 0);
-    EXPECT_NE(handle, nullptr) << "NCCL does not pass the events below on";
-    return handle;
-  }
-  void stop(void* handle) { EXPECT_EQ(table.stop(handle), 0); }
-  static Descriptor coll(void* parent = nullptr) {
-    Descriptor event = event_of(abi::kColl, parent);
-    auto& coll = event.coll;
-    constexpr std::uint8_t kAllReduceNumber = 4, kFloatNumber = 7;
-    if constexpr (kVersion == 1) {
-      coll.function = kAllReduceNumber;
-      coll.type = kFloatNumber;
-    } else {
-      coll.function = "AllReduce";
-      coll.type = "ncclFloat32";
-    }
-    if constexpr (requires { coll.communicator; }) {
-      coll.communicator = kHash;
-      coll.name = "x";
-    }
-    coll.count = 42;
-    coll.root = 0;  // NCCL does not leave it empty
-    coll.channels = 2;
-    coll.warps = 16;
-    return event;
-  }
-};
 
 template <class Descriptor, int kVersion>
 void expect_understood() {
@@ -186,6 +102,39 @@ TEST(WatchPlugin, DoesNotWaitForACallOfNoElements) {
     void* const next = nccl.start(api_call(1));
     nccl.stop(next);
     run_coll(nccl, next);
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.call == 1 && rank.finished == 1; }));
+  });
+}
+
+TEST(WatchPlugin, EndsACallWhoseKernelUsesFewerChannelsThanItWasGiven) {
+  in_process([] {
+    Nccl nccl;
+    nccl.init();
+    auto coll = Nccl::coll();
+    coll.coll.channels = 8;
+    void* const call = nccl.start(coll);
+    nccl.stop(call);
+    void* const first = nccl.start(Nccl::event_of(abi::kKernelCh, call));
+    nccl.stop(nccl.start(Nccl::event_of(abi::kKernelCh, call)));
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.waits_seconds > 0.7; }));
+    EXPECT_EQ(own_rank().finished, 0u) << "the first one still runs";
+    nccl.stop(first);
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.finished == 1 && !rank.in_kernel; }));
+  });
+}
+
+TEST(WatchPlugin, CountsOnlyCollectives) {
+  in_process([] {
+    Nccl nccl;
+    nccl.init();
+    auto message = Nccl::event_of(abi::kP2p);
+    message.p2p = {"Accumulate", nullptr, "ncclInt8", 4, 0, 1, nullptr};  // of a later NCCL
+    void* const put = nccl.start(message);
+    nccl.stop(put);
+    void* const kernel = nccl.start(Nccl::event_of(abi::kKernelCh, put));
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.in_message && rank.call == 0; }));
+    nccl.stop(kernel);
+    run_coll(nccl, nullptr);
     EXPECT_TRUE(shows([](const RankView& rank) { return rank.call == 1 && rank.finished == 1; }));
   });
 }
@@ -325,42 +274,6 @@ TEST(WatchPlugin, CostsLessThanAMicrosecondACall) {
     fmt::print(stderr, "{:.0f} ns a call of four events\n", fastest * 1e9);
     EXPECT_LT(fastest, 1e-6);
   });
-}
-
-// What the test plugin writes about a few calls, alone or after the watch.
-std::string shape_with(const std::string& plugin, const Environment& more) {
-  const TemporaryFolder folder;
-  Environment all{{"RONDO_TEST_PROFILER_FOLDER", folder.path()}};
-  all.insert(all.end(), more.begin(), more.end());
-  std::string shape;
-  const StatusJob status;
-  Job job(as_processes(1).under(status.environment()).under(all));
-  job.create = false;
-  RankProcesses ranks(job, [&](RankSeat&) {
-    SimulatedRank rank({.plugin = plugin}, make_simulated_comm());
-    rank.collective("AllReduce", 42);
-    rank.wait_for_gpu();
-    rank.collective("Broadcast", 7, 0);
-    rank.wait_for_gpu();
-    EXPECT_EQ(own_rank().finished, plugin == RONDO_TEST_WATCH_PLUGIN ? 2u : 0u);
-  });
-  EXPECT_TRUE(ranks.wait_exits());
-  ranks.check_expectations();
-  return shape_of(profiler_lines(folder.path(), ranks.pid(0)));
-}
-
-TEST(WatchPlugin, PassesAllEventsOnToTheNextPlugin) {
-  const std::string alone = shape_with(profiler_file("6"), {});
-  EXPECT_NE(alone.find("+Coll<CollApi"), std::string::npos) << alone;
-  const std::string watch = RONDO_TEST_WATCH_PLUGIN;
-  EXPECT_EQ(shape_with(watch, {{"RONDO_WATCH_NEXT", profiler_file("6")}}), alone);
-  EXPECT_EQ(shape_with(watch, {{"RONDO_WATCH_NEXT", profiler_file("5")}}), alone);
-}
-
-TEST(WatchPlugin, WatchesTheJobWhereTheNextPluginCannotBeUsed) {
-  for (const std::string& next :
-       {std::string("/no/such.so"), profiler_file("4"), profiler_file("7")})
-    EXPECT_EQ(shape_with(RONDO_TEST_WATCH_PLUGIN, {{"RONDO_WATCH_NEXT", next}}), "") << next;
 }
 
 TEST(WatchPlugin, WatchesWithoutASocketWhereTheFolderCannotBeMade) {

@@ -39,7 +39,8 @@ namespace rondo::watch {
 // A rank of this process; events name it by its place and generation.
 struct Seat {
   std::atomic<WatchedComm*> comm{nullptr};  // null: left
-  unsigned place = 0, generation = 0;
+  unsigned place = 0;
+  std::atomic<unsigned> generation{0};
   int version = 0;  // of the interface
   // The stop of a call is its end: it has no kernel, as those of Rondo on host memory.
   std::atomic<bool> ends_with_stop{false};

@@ -14,6 +14,7 @@
 #include "collectives/status/diagnosis.h"
 #include "tests/support/nccl_rank.h"
 #include "tests/support/status_job.h"
+#include "transport/shm/segments_of.h"
 
 namespace rondo::test {
 namespace {
@@ -87,10 +88,12 @@ TEST(WatchOfRondo, NamesAStoppedRank) {
     }
   });
   ASSERT_TRUE(job->wait_stage(1));
-  ASSERT_TRUE(wait_until([&] {
-    const JobView view = job.view(1);
-    return view.communicators.size() == 1 && view.communicators[0].ranks.size() == 3;
-  }));
+  // The one that is asked, and the one that is stopped, have the memory files of all ranks.
+  for (const int rank : {1, 0})
+    ASSERT_TRUE(wait_until([&] {
+      const auto files = shm::segments_of(job->pid(rank));
+      return files.ok() && files->size() == 3;
+    }));
   job->send(0, SIGSTOP);
   expect_blamed(job, 0, Blame::kStopped);
   // The stopped process is asked itself: its memory files show its host.

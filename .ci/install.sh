@@ -5,6 +5,7 @@
 #   .ci/install.sh --tests   and what the tests and checks need
 #   .ci/install.sh --compare and what bench/compare.sh measures Rondo beside
 #   .ci/install.sh --wheel   and GCC 11 and what unpacks sources, for .ci/wheel.sh --release
+#   .ci/install.sh --arm     and GCC 11 for ARM, and qemu, which runs ARM's programs
 #   .ci/install.sh --deb     and what .ci/deb.sh needs
 #   .ci/install.sh --launchers and Slurm, Open MPI and MPICH, which start jobs
 #   .ci/install.sh --pictures and what draws pictures, and a browser that shows them (300 MB)
@@ -30,6 +31,7 @@ case "${1:-}" in
   --compare) packages+=("${compare[@]}") ;;
   --launchers) packages+=("${launchers[@]}") ;;
   --wheel) packages+=(g++-11 make dpkg-dev patch) ;;
+  --arm) packages+=(g++-11-aarch64-linux-gnu qemu-user) ;;
   --pictures) packages+=(chromium gnuplot-nox ccache python3) ;;
   --metrics) packages+=(prometheus python3) ;;
   --deb) packages+=(ccache dpkg-dev debootstrap file) ;;

@@ -47,9 +47,12 @@ without=(shared tests module dso engine legacy async autoload-config comp cms cm
 mkdir "$work/build"
 cd "$work/build"
 compiler=${CC:-cc}
+tools=  # of a cross compiler: aarch64-linux-gnu-
+[[ $compiler != *-linux-gnu-* ]] || tools=${compiler%gcc*}
 ! command -v ccache >/dev/null || compiler="ccache $compiler"
 "$source/Configure" "$configuration" --prefix=/nowhere --openssldir=/nowhere \
-  "${without[@]/#/no-}" -Os -ffunction-sections -fdata-sections -fPIC CC="$compiler" >configure.log
+  "${without[@]/#/no-}" -Os -ffunction-sections -fdata-sections -fPIC CC="$compiler" \
+  AR="${tools}ar" RANLIB="${tools}ranlib" >configure.log
 make -s -j"${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" build_generated libcrypto.a >make.log 2>&1 ||
   { tail -n 20 make.log >&2; exit 1; }
 

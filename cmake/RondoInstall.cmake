@@ -60,7 +60,7 @@ install(FILES ${topologies} DESTINATION ${data}/topologies COMPONENT tools)
 # Programs under nccl-tests' names; a manual page a command and completions, written by the command
 # itself.
 install(CODE "
-  set(rondo \"$<TARGET_FILE:rondo>\")
+  set(rondo ${CMAKE_CROSSCOMPILING_EMULATOR} \"$<TARGET_FILE:rondo>\")
   set(bin \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
   set(man \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1\")
   foreach(collective ${RONDO_PERF_COLLECTIVES})

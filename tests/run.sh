@@ -277,6 +277,8 @@ stage_launchers() { build release hello_allreduce && in_guest bash tests/launch/
 stage_metrics() { build dev rondo && python3 tests/bench/check_metrics.py build/dev/bin; }
 stage_deb() { bash tests/abi/packages.sh deb; }
 stage_wheel() { bash tests/abi/packages.sh wheel; }
+# The wheel for ARM, under qemu.
+stage_arm() { bash tests/abi/packages.sh arm; }
 # The released wheel in other Debians, and in Ubuntu.
 stage_systems() { bash tests/abi/systems.sh; }
 # rondo-ccl-cu13 and librondo-cuda1.

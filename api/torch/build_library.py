@@ -117,8 +117,8 @@ def licence_of(name: str, file: pathlib.Path) -> str:
 def write_sbom(staged: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     """Copies the licences of what is linked into the files of `staged`. Versions and licences that
     this system does not know are left out."""
-    compiler = cached(folder, "CMAKE_CXX_COMPILER")
-    gcc = subprocess.run([compiler, "-dumpversion"], capture_output=True, text=True).stdout.strip()
+    (known,) = (folder / "CMakeFiles").glob("*/CMakeCXXCompiler.cmake")
+    gcc = re.search(r'CMAKE_CXX_COMPILER_VERSION "(\d+)', known.read_text())[1]
     own_openssl = pathlib.Path(cached(folder, "OPENSSL_CRYPTO_LIBRARY")).parents[1]
     licences = staged / "share" / "doc" / "licenses"
     licences.mkdir(parents=True)
@@ -150,8 +150,9 @@ def build_module(folder: pathlib.Path) -> pathlib.Path:
     if not (headers / "Python.h").exists():
         sys.exit(f"{headers} has no Python.h: install this Python's headers (Debian: python3-dev)")
     module = folder / "usual_calls.abi3.so"
-    options = ["-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", f"-I{headers}",
-               *os.environ.get("LDFLAGS", "").split()]  # fmt: skip
+    options = ["-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", f"-I{headers}"]
+    for flags in ("CFLAGS", "LDFLAGS"):
+        options += os.environ.get(flags, "").split()
     run([os.environ.get("CC", "cc"), *options, HERE / "usual_calls.c", "-o", module])
     return module
 

@@ -157,6 +157,14 @@ struct Float8Lanes {
             scaled(hn::PromoteTo(floats, hn::BitCast(halves, high)), 256.0f)};
   }
 
+  // The lesser of both; NaN if `magnitude` is that.
+  static HWY_INLINE Floats limited_to(Floats largest, Floats magnitude) {
+#if HWY_ARCH_X86
+    return hn::Min(largest, magnitude);  // gives the right operand if that is NaN
+#else
+    return hn::IfThenElse(hn::Lt(largest, magnitude), largest, magnitude);
+#endif
+  }
   // The value of the format nearest to `value`, as a float that converts to float16 exactly.
   static HWY_INLINE Floats nearest(Floats value) {
     const Tag<float> floats;
@@ -165,8 +173,7 @@ struct Float8Lanes {
     constexpr auto kLargest = number::as_bits(Format::widen(Format::kLargest));
     const auto bits = hn::BitCast(words, value);
     const auto magnitude = hn::Abs(value);
-    // If its right operand is NaN, Min returns that NaN.
-    auto limited = hn::BitCast(words, hn::Min(hn::BitCast(floats, word(kLargest)), magnitude));
+    auto limited = hn::BitCast(words, limited_to(hn::BitCast(floats, word(kLargest)), magnitude));
     if constexpr (kIsHalf) {  // infinity stays too
       const auto as_ints = hn::BitCast(ints, magnitude);
       const auto is_special = hn::Gt(as_ints, hn::Set(ints, 0x7f7fffff));

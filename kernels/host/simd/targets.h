@@ -6,3 +6,10 @@
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #endif
+// Elsewhere what every CPU has, on ARM NEON: structs cannot hold vectors of SVE, whose size is
+// unknown. Without the second macro functions, but not structs, are compiled for "+crypto", and GCC
+// inlines neither into the other.
+#if !defined(__x86_64__)
+#define HWY_COMPILE_ONLY_STATIC 1
+#define TOOLCHAIN_MISS_SYS_AUXV_H 1
+#endif

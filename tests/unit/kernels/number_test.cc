@@ -130,9 +130,15 @@ TEST(Number, InfinityStaysWhereTheFormatHasOneAndSaturatesElsewhere) {
 }
 
 #ifdef __FLT16_MAX__
+#ifdef __aarch64__
+using Half = __fp16;  // GCC 11 has no _Float16 in C++ there
+#else
+using Half = _Float16;
+#endif
+
 TEST(Number, Float16AgreesWithTheCompiler) {
   for (std::uint32_t code = 0; code < 0x10000; ++code) {
-    const auto half = __builtin_bit_cast(_Float16, static_cast<std::uint16_t>(code));
+    const auto half = __builtin_bit_cast(Half, static_cast<std::uint16_t>(code));
     const auto wanted = static_cast<float>(half);
     const float got = Float16::widen(code);
     ASSERT_EQ(std::isnan(got), std::isnan(wanted)) << std::hex << code;
@@ -144,7 +150,7 @@ TEST(Number, Float16AgreesWithTheCompiler) {
   for (std::uint64_t bits = 0; bits < (1ull << 32); bits += 509) {
     const float value = as_float(static_cast<std::uint32_t>(bits));
     if (std::isnan(value)) continue;
-    const auto half = static_cast<_Float16>(value);
+    const auto half = static_cast<Half>(value);
     ASSERT_EQ(Float16::narrow(value), __builtin_bit_cast(std::uint16_t, half))
         << std::hexfloat << value;
   }

@@ -86,6 +86,7 @@ class Launched(ctypes.Structure):
 BUFFER, HANDLE, STREAM, COUNT, TYPE, OP, RANK = (
     c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, c_int)  # fmt: skip
 COUNTS = POINTER(c_size_t)
+LEAVES = (c_int, c_int, c_int, c_int)  # of all ranks, first, n, rounding
 
 SIGNATURES = {
     "rondoLaunchRead": (POINTER(Launched),),
@@ -122,12 +123,8 @@ SIGNATURES = {
     "rondoAllToAllv": (BUFFER, COUNTS, COUNTS, BUFFER, COUNTS, COUNTS, TYPE, HANDLE, STREAM),
     "rondoAllGatherv": (BUFFER, COUNT, BUFFER, COUNTS, COUNTS, TYPE, HANDLE, STREAM),
     "rondoReduceScatterv": (BUFFER, BUFFER, COUNTS, TYPE, OP, HANDLE, STREAM),
-    "rondoAllReduceOrdered": (
-        BUFFER, BUFFER, COUNT, TYPE, OP, c_int, c_int, c_int, c_int, HANDLE, STREAM,
-    ),
-    "rondoReduceScatterOrdered": (
-        BUFFER, BUFFER, COUNT, TYPE, OP, c_int, c_int, c_int, c_int, HANDLE, STREAM,
-    ),
+    "rondoAllReduceOrdered": (BUFFER, BUFFER, COUNT, TYPE, OP, *LEAVES, HANDLE, STREAM),
+    "rondoReduceScatterOrdered": (BUFFER, BUFFER, COUNT, TYPE, OP, *LEAVES, HANDLE, STREAM),
     "rondoBarrier": (HANDLE, STREAM),
     "ncclRedOpCreatePreMulSum": (POINTER(OP), c_void_p, TYPE, c_int, HANDLE),
     "ncclRedOpDestroy": (OP, HANDLE),

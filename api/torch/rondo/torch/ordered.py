@@ -128,9 +128,7 @@ def reduce_scatter_ordered(
         f"{leaves.shape[1]} rows cannot be scattered over {ours.size()} ranks",
     )
     output = leaves.new_empty((leaves.shape[1] // ours.size(), *leaves.shape[2:]))
-    issue(
-        lib.rondoReduceScatterOrdered, ours, leaves, output, total, first, op, rounding, False
-    )
+    issue(lib.rondoReduceScatterOrdered, ours, leaves, output, total, first, op, rounding, False)
     return output
 
 

@@ -110,7 +110,8 @@ void ProfilerPlugin::complain(const char* function, int result) const {
                function, plugin::name_of_result(result), result);
 }
 
-template <class Function>
+// guarded() catches all but the unwinding of a cancelled thread.
+template <class Function>  // NOLINTNEXTLINE(bugprone-exception-escape)
 bool ProfilerPlugin::call(const char* name, const Function& function) const noexcept {
   if (has_thrown_.load(std::memory_order_relaxed)) return false;
   const auto give_up = [&](const Error& error) {
@@ -178,7 +179,7 @@ Result<std::shared_ptr<Profiler>> Profiler::open(const ProfilerPlugin& plugin, c
               plugin.text_, plugin::name_of_result(result), result);
 }
 
-Profiler::~Profiler() {
+Profiler::~Profiler() {  // NOLINT(bugprone-exception-escape): as call()
   if (context_ == nullptr || made_in_ != fork_generation()) return;
   plugin_.call("finalize", [&] { return plugin_.table_.finish(context_); });
 }

@@ -63,7 +63,7 @@ Result<const ProfilerPlugin*> find_profiler(bool on_device);
 class Profiler {
  public:
   static Result<std::shared_ptr<Profiler>> open(const ProfilerPlugin& plugin, const About& about);
-  ~Profiler();
+  ~Profiler();  // NOLINT(bugprone-exception-escape): as ProfilerPlugin::call()
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 

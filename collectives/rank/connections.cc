@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/rank/connections.h"
 
+#include "base/atomics.h"
+
 namespace rondo {
 
 Result<Connection*> Connections::to(int peer, int lane) { return get(peer, lane, true); }

@@ -10,6 +10,7 @@
 #include "collectives/gpu/memory/droppable_memory.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/own_memory.h"
+#include "transport/memory/pinned_file.h"
 #include "transport/shm/memfd.h"
 
 namespace rondo::gpu {

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -138,7 +137,9 @@ def serve(options: argparse.Namespace) -> None:
         device = torch.device("cuda", rank % max(torch.cuda.device_count(), 1))
         torch.cuda.set_device(device)
     limit = timedelta(seconds=options.seconds)
-    dist.init_process_group(options.backend, rank=rank, world_size=size, timeout=limit)
+    dist.init_process_group(
+        options.backend, f"file://{options.serve}.store", limit, world_size=size, rank=rank
+    )
     found = observe(DTYPES[options.dtype], device, options.ordered)
     if rank == 0:
         with open(options.serve, "w", encoding="utf-8") as file:
@@ -147,18 +148,11 @@ def serve(options: argparse.Namespace) -> None:
     dist.destroy_process_group()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def observed_by(size: int, options: argparse.Namespace, arguments: list[str]) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         result = os.path.join(folder, "found.json")
         command = [sys.executable, "-m", "rondo.torch.probe", *arguments, "--serve", result]
-        here = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
-        here["MASTER_PORT"] = str(free_port())
+        here = {"WORLD_SIZE": str(size)}
         logs = [tempfile.TemporaryFile("w+") for _ in range(size)]
         ranks = [
             subprocess.Popen(

@@ -26,7 +26,6 @@ class LeafLayout {
 
   // Every rank holds one subtree of equal size, in the order of the ranks.
   bool along_ranks() const { return along_ranks_; }
-  std::uint32_t leaves() const { return leaves_; }
   std::span<const LeafRun> subtrees_of(int rank) const {
     return {subtrees_.data() + first_[static_cast<std::size_t>(rank)],
             first_[static_cast<std::size_t>(rank) + 1] - first_[static_cast<std::size_t>(rank)]};

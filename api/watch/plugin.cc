@@ -25,7 +25,7 @@ class Plugin {
   static int init(const InitCall& call, const auto& init_next) {
     int result = watch::init(call);
     NextPlugin* const next = NextPlugin::of_version(call.version);
-    if (next == nullptr) return result;
+    if (next == nullptr || call.context == nullptr || call.mask == nullptr) return result;
     static BothContexts neither;
     auto* const both = new (std::nothrow) BothContexts{*call.context, nullptr};
     *call.context = both != nullptr ? both : &neither;

@@ -6,7 +6,7 @@ import ast
 import re
 
 VARIABLES, VARIABLES_PAGE = "base/env_table.cc", "docs/operate/environment.md"
-COMMANDS, COMMANDS_PAGE = "api/cli/main.cc", "docs/reference/commands.md"
+COMMANDS, COMMANDS_PAGE = "bench/cli/main.cc", "docs/reference/commands.md"
 REWRITE = "python3 docs/site/reference.py build/dev/bin --write rewrites it"
 LITERALS = r'((?:"(?:\\.|[^"\\])*"\s*)+)'
 VARIABLE = re.compile(r'\{"(\w+)",\s*Type::\w+,\s*"(?:\\.|[^"\\])*",\s*' + LITERALS + r"\}")

@@ -100,7 +100,7 @@ SLEEPER = "transport/net/sleeper."
 # header of ours.
 ONE_SOURCE = {"CLI/": "bench/command_line.cc", "nlohmann/": "base/json.cc"}
 LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
-PROGRAMS = ("api/cli/", "api/runner/", "api/examples/", "api/audit/", "kernels/check/")
+PROGRAMS = ("api/examples/", "api/audit/")
 
 # A switch over these lists every value, so that the compiler (-Wswitch) finds what a new one lacks.
 LISTED = re.compile(r"( *)case (Strategy|Algorithm|Order)::")
@@ -125,15 +125,11 @@ def tracked():
 
 
 def allowed(layer, included, path, target):
-    """Imports point downwards; kernels see one header of transport; bench and rondo use api."""
+    """Imports point downwards; kernels see one header of transport."""
     if layer == "tests" or included == layer:
         return True
     if layer == "kernels" and included == "transport":
         return target == "transport/connection.h"
-    if layer == "bench":
-        return included != "tests" and not target.startswith("api/cli/")
-    if path.startswith("api/cli/") and included == "bench":
-        return True
     return LAYERS.index(included) < LAYERS.index(layer)
 
 

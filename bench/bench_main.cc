@@ -7,9 +7,9 @@
 #include <cstdio>
 
 #include "api/launch_env.h"
-#include "api/runner/job.h"
 #include "base/printable.h"
 #include "bench/rondo_backend.h"
+#include "bench/runner/job.h"
 #include "bench/standard_output.h"
 #include "bench/sweep.h"
 

@@ -17,7 +17,7 @@ set(RONDO_ONCE
     "transport/socket: interfaces"
     "transport/tcp: tcp_network"
     transport/ucx transport/verbs
-    kernels/check kernels/sim
+    kernels/sim
     collectives/communicator collectives/context collectives/faults collectives/model
     collectives/status collectives/trace collectives/watchdog
     "collectives/planner: cost_fit device_reasons explain function_lists host_reasons tune_file"

@@ -2,7 +2,7 @@
 // The verbs that algorithms are written in: C++20 concepts and the small structs that they use.
 //
 // An algorithm (kernels/algorithms) is a function template over one of the concepts. Executors
-// (kernels/host, kernels/cuda, kernels/check, kernels/sim) implement the concepts. All threads of a
+// (kernels/host, kernels/cuda, tests/checker, kernels/sim) implement the concepts. All threads of a
 // CTA run the same verbs: an algorithm uses no thread index, no std containers and no exceptions.
 // After a failure, the executor turns all later verbs into no-ops. So an algorithm needs no error
 // paths, but every loop in it must be bounded.

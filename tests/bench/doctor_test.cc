@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of rondo doctor on simulated machines and environments.
-#include "api/cli/doctor_checks.h"
+#include "bench/cli/doctor_checks.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "api/cli/self_test.h"
+#include "bench/cli/self_test.h"
 #include "bench/self_test.h"
 #include "kernels/algorithms/table.h"
 #include "tests/bench/fake_backend.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "api/cli/self_test.h"
+#include "bench/cli/self_test.h"
 #include "bench/self_test.h"
 
 namespace rondo::cli {

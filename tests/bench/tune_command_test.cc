@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "api/cli/other_load.h"
+#include "bench/cli/other_load.h"
 #include "tests/bench/shell.h"
 #include "tests/support/ports.h"
 #include "tests/support/temporary_folder.h"

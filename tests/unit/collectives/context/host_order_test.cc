@@ -8,7 +8,7 @@
 
 #include "collectives/context/host_shape.h"
 #include "kernels/algorithms/run_links.h"
-#include "kernels/check/channels.h"
+#include "tests/checker/channels.h"
 
 namespace rondo {
 namespace {

@@ -340,7 +340,7 @@ Findings examine(const ExamineOptions& options) {
   for (const auto& [name, value] : env::set_anywhere()) environment.push_back(name + '=' + value);
   Findings all;
   for (Findings part :
-       {check_processors(options), check_cores(), check_limits(), check_kernel(),
+       {check_processors(options), check_cores(), check_jobs(), check_limits(), check_kernel(),
         check_memory(options), check_network(options), check_rdma(options), check_devices(options),
         check_tuner(), check_profiler(), check_environment(environment)})
     all.insert(all.end(), std::make_move_iterator(part.begin()),

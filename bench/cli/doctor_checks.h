@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/status/ask.h"
 #include "topology/cpu_budget.h"
 #include "transport/verbs/devices.h"
 
@@ -41,6 +42,7 @@ std::vector<Finding> examine(const ExamineOptions& options);
 std::vector<Finding> check_environment(const std::vector<std::string>& environment);
 std::vector<Finding> check_processors(const ExamineOptions& options);
 std::vector<Finding> check_cores();  // doctor_cores.cc; of the usable ones, by threads on them
+std::vector<Finding> check_jobs();   // doctor_cores.cc; this user's, where ranks share a core
 std::vector<Finding> check_limits();
 std::vector<Finding> check_kernel();
 std::vector<Finding> check_memory(const ExamineOptions& options);
@@ -54,6 +56,11 @@ std::vector<Finding> check_rdma(const ExamineOptions& options);     // doctor_rd
 // they did not answer.
 using CoreExchange = std::function<double(int first, int second)>;
 std::vector<Finding> core_findings(const topology::CpuList& cpus, const CoreExchange& exchange);
+
+// What check_jobs() finds: ranks that made their newest calls on one CPU at both looks, which lie
+// 0.2 s apart. Ranks that share it for a moment move by themselves (kernels/host/nudge.h).
+std::vector<Finding> job_findings(const std::vector<ListedJob>& first,
+                                  const std::vector<ListedJob>& second);
 
 // Facts that check_rdma() reads, and the findings that it derives from them.
 struct RdmaFacts {

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// rondo doctor: how far apart the usable cores are.
+// rondo doctor: how far apart the usable cores are, and which jobs have ranks that share one.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "base/thread.h"
 #include "bench/cli/doctor_checks.h"
+#include "collectives/status/shared_cores.h"
 #include "kernels/host/core_distance.h"
 #include "kernels/host/nudge.h"
 #include "kernels/host/store_choice.h"
@@ -46,6 +51,14 @@ double exchange(int first, int second) {
   return std::min(found[0], found[1]);
 }
 
+// The lowest process id, by which `rondo ps` names a job.
+int pid_of(const ListedJob& job) {
+  int lowest = 0;
+  for (const ProcessView& process : job.view.processes)
+    if (lowest == 0 || process.pid < lowest) lowest = process.pid;
+  return lowest;
+}
+
 }  // namespace
 
 std::vector<Finding> core_findings(const topology::CpuList& cpus, const CoreExchange& exchange) {
@@ -69,6 +82,30 @@ std::vector<Finding> core_findings(const topology::CpuList& cpus, const CoreExch
               : ": far; ranks on them store data for each other past the caches";
   if (unanswered > 0) text += fmt::format("; {} did not answer", unanswered);
   return {{Verdict::kOk, "distance of cores", text, ""}};
+}
+
+std::vector<Finding> job_findings(const std::vector<ListedJob>& first,
+                                  const std::vector<ListedJob>& second) {
+  std::set<std::tuple<int, int, std::vector<int>>> before;  // job, CPU, ranks
+  for (const ListedJob& job : first)
+    for (const SharedCpu& shared : shared_cores(job.view))
+      before.emplace(pid_of(job), shared.cpu, shared.ranks);
+  std::vector<Finding> findings;
+  for (const ListedJob& job : second)
+    for (const SharedCpu& shared : shared_cores(job.view))
+      if (before.count({pid_of(job), shared.cpu, shared.ranks}) != 0)
+        findings.push_back({Verdict::kWarning, "shared core",
+                            fmt::format("job of process {}: {}", pid_of(job), shared.text),
+                            kSharedCpuRemedy});
+  return findings;
+}
+
+std::vector<Finding> check_jobs() {
+  const auto first = list_jobs();
+  if (!first.ok() || first->empty()) return {};
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto second = list_jobs();
+  return second.ok() ? job_findings(*first, *second) : std::vector<Finding>();
 }
 
 std::vector<Finding> check_cores() { return core_findings(topology::affinity_cpus(), exchange); }

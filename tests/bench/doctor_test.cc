@@ -51,6 +51,35 @@ TEST_F(Machine, WithPowersaveGovernorHugePagesOffAndStrictAccountingIsWarnedOf) 
     }
 }
 
+// A job whose ranks made their newest calls on these CPUs.
+ListedJob job_on(int pid, const std::vector<int>& cpus) {
+  ListedJob job;
+  job.view.processes.push_back({.pid = pid});
+  CommunicatorView communicator;
+  for (const int cpu : cpus)
+    communicator.ranks.push_back({.rank = static_cast<int>(communicator.ranks.size()),
+                                  .pid = pid,
+                                  .host = "node1",
+                                  .call = 5,
+                                  .core = cpu});
+  job.view.communicators.push_back(std::move(communicator));
+  return job;
+}
+
+TEST(Jobs, AreWarnedOfRanksThatShareACoreAtBothLooks) {
+  const std::vector<ListedJob> look = {job_on(41, {2, 3, 2}), job_on(50, {0, 1})};
+  const auto found = job_findings(look, look);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(found[0].text,
+            "job of process 41: ranks 0, 2 made their newest calls on CPU 2 of host node1: if that "
+            "lasts, they take turns on it");
+  EXPECT_FALSE(found[0].remedy.empty());
+  EXPECT_TRUE(job_findings(look, {job_on(41, {2, 3, 0})}).empty()) << "they have moved apart";
+  EXPECT_TRUE(job_findings({job_on(41, {2, 3, 0})}, look).empty()) << "they have just met";
+  EXPECT_TRUE(job_findings({job_on(7, {2, 3, 2})}, look).empty()) << "another job";
+}
+
 TEST(Cores, AreNearOrFarByTheSlowestThatAnswers) {
   const auto text = [](const topology::CpuList& cpus, const CoreExchange& exchange) {
     const auto findings = core_findings(cpus, exchange);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cstring>
 
 #include "collectives/planner/host_work.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 2 << 20;  // of a buffer for one piece of a call
 constexpr std::size_t kGatherUpTo = 4 << 10;  // of one rank's sums
+constexpr std::size_t kAtOnceUpTo = 4 << 10;  // of all ranks' sums
 constexpr std::size_t kSliceElements = 64;    // slices begin at multiples: on cache lines
 
 Collective plain_of(Collective which) {
@@ -78,16 +80,28 @@ Status OrderedCalls::run_step(const Call& step, const CallRecord& whole) {
 }
 
 // Which leaves each rank holds.
-Status OrderedCalls::agree_on_layout(const Call& call) {
-  runs_.resize(static_cast<std::size_t>(members_.size));
-  if (members_.size == 1) {
+Status OrderedCalls::agree_on_layout(const Call& call, std::size_t sum_bytes) {
+  const auto ranks = static_cast<std::size_t>(members_.size);
+  runs_.resize(ranks);
+  if (ranks == 1) {
     runs_[0] = call.run;
   } else {
+    const std::size_t of_rank = sum_bytes + sizeof(LeafRun);
+    grow(mine_, of_rank);
+    grow(theirs_, of_rank * ranks);
+    // A run that is not of this tree is an error, which all ranks find below.
+    if (sum_bytes > 0 && host::is_subtree(call.run) && call.run.end() <= call.record.leaves())
+      for (std::size_t part = 0; part < parts_of_leaf(); ++part)
+        sum_subtree(call, call.run, {part, 0, call.record.count},
+                    mine_.data() + part * call.record.count * size_of(sum_.partial));
+    std::memcpy(mine_.data() + sum_bytes, &call.run, sizeof(LeafRun));
     Call gather;
-    gather.record = {sizeof(LeafRun), Collective::kAllGather, DataType::kUint8, RedOp::kSum, 0, -1};
-    gather.send = &call.run;
-    gather.receive = runs_.data();
+    gather.record = {of_rank, Collective::kAllGather, DataType::kUint8, RedOp::kSum, 0, -1};
+    gather.send = mine_.data();
+    gather.receive = theirs_.data();
     RONDO_CHECK_OK(run_step(gather, call.record));
+    for (std::size_t r = 0; r < ranks; ++r)
+      std::memcpy(&runs_[r], theirs_.data() + r * of_rank + sum_bytes, sizeof(LeafRun));
   }
   const Status set = layout_.set(runs_, call.record.leaves());
   if (set.ok()) return ok_status();
@@ -95,18 +109,22 @@ Status OrderedCalls::agree_on_layout(const Call& call) {
 }
 
 void OrderedCalls::sum_own(const Call& call, const Slice& slice, std::byte* to) {
-  if (layout_.subtrees_of(members_.rank).empty()) return;  // `send` may be null
+  for (const LeafRun subtree : layout_.subtrees_of(members_.rank)) {
+    sum_subtree(call, subtree, slice, to);
+    to += slice.count * size_of(sum_.partial);
+  }
+}
+
+void OrderedCalls::sum_subtree(const Call& call, LeafRun subtree, const Slice& slice,
+                               std::byte* to) {
   const std::size_t leaf_element = size_of(call.record.type);
   const std::size_t stride = call.record.count * parts_of_leaf() * leaf_element;
   const auto* from = static_cast<const std::byte*>(call.send) +
                      (slice.part * call.record.count + slice.at) * leaf_element;
-  for (const LeafRun subtree : layout_.subtrees_of(members_.rank)) {
-    sources_.clear();
-    for (std::uint32_t leaf = subtree.first; leaf < subtree.end(); ++leaf)
-      sources_.push_back({{leaf, 1}, from + (leaf - call.run.first) * stride});
-    tree_.sum_leaves(subtree, sources_, slice.count, to);
-    to += slice.count * size_of(sum_.partial);
-  }
+  sources_.clear();
+  for (std::uint32_t leaf = subtree.first; leaf < subtree.end(); ++leaf)
+    sources_.push_back({{leaf, 1}, from + (leaf - call.run.first) * stride});
+  tree_.sum_leaves(subtree, sources_, slice.count, to);
 }
 
 void OrderedCalls::begin(const Call& call, Collective plain, Rounding rounding,
@@ -123,8 +141,14 @@ Status OrderedCalls::run(const Call& call) {
   assert(is_ordered(call.record.collective) && call.record.count > 0);
   const CallRecord& record = call.record;
   begin(call, plain_of(record.collective), record.rounding(), record.leaves());
-  RONDO_CHECK_OK(agree_on_layout(call));
-  return sum_up(call);
+  // In whole words, so that the next rank's sums are aligned.
+  const std::size_t sums = size_of(sum_.partial) * record.count * parts_of_leaf(),
+                    of_rank = (sums + 7) / 8 * 8;
+  const bool at_once = of_rank * static_cast<std::size_t>(members_.size) <= kAtOnceUpTo;
+  RONDO_CHECK_OK(agree_on_layout(call, at_once ? of_rank : 0));
+  if (!at_once || members_.size == 1 || layout_.max_subtrees() > 1) return sum_up(call);
+  if (has_result(call)) combine_gathered(call, of_rank + sizeof(LeafRun), 1);
+  return ok_status();
 }
 
 Status OrderedCalls::run_plain(const Call& call) {
@@ -220,8 +244,15 @@ Status OrderedCalls::run_gathered(const Call& call) {
   gather.send = mine_.data();
   gather.receive = theirs_.data();
   RONDO_CHECK_OK(run_step(gather, record));
-  if (!has_result(call)) return ok_status();
-  const std::size_t part = parts == 1 ? 0 : static_cast<std::size_t>(members_.rank);
+  if (has_result(call)) combine_gathered(call, of_rank, max_sums);
+  return ok_status();
+}
+
+// of_rank: bytes from one rank's sums to the next one's.
+void OrderedCalls::combine_gathered(const Call& call, std::size_t of_rank, std::size_t max_sums) {
+  const CallRecord& record = call.record;
+  const std::size_t of_part = record.count * size_of(sum_.partial);
+  const std::size_t part = parts_of_leaf() == 1 ? 0 : static_cast<std::size_t>(members_.rank);
   sources_.clear();
   for (const int rank : layout_.order()) {
     const std::byte* at =
@@ -234,7 +265,6 @@ Status OrderedCalls::run_gathered(const Call& call) {
   grow(combined_, of_part);
   tree_.sum_partials(sum_.root, sources_, record.count, combined_.data());
   tree_.finish(combined_.data(), record.count, sum_.divisor, static_cast<std::byte*>(call.receive));
-  return ok_status();
 }
 
 OrderedCalls::Slice OrderedCalls::slice_of(const Piece& piece, int owner) const {

@@ -4,6 +4,8 @@
 // between hosts): each rank is a leaf then.
 //
 // The ranks exchange which leaves they hold. Each sums the whole subtrees of its run. Then
+//   at once       if the data is small and no rank holds more than one subtree: the sums of
+//                 subtrees come with that exchange, and every rank combines them;
 //   along ranks   if every rank holds one subtree of equal size, in rank order: the tree over ranks
 //                 is the rest of the tree over leaves, and one plain call in tree order sums them;
 //   gathered      if the data is small: every rank receives all sums of subtrees;
@@ -13,8 +15,9 @@
 // ranks that make another call, or with other leaves, are found in the first.
 //
 // Guarantees: the bits of LeafTree. Runs that do not hold every leaf once are the same error on
-// all ranks, and the communicator stays usable. Cost: a gather of 8 bytes a rank, then that of the
-// steps; no memory before the first call. RONDO_VERIFY does not verify these calls.
+// all ranks, and the communicator stays usable. Cost: small data one gather, else a gather of 8
+// bytes a rank, then that of the steps; no memory before the first call. RONDO_VERIFY does not
+// verify these calls.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +72,9 @@ class OrderedCalls : RankPart {
   const Planned* plan(const CallRecord& step);
   const Planned* make(const CallRecord& step);
   Status run_step(const Call& step, const CallRecord& whole);
-  Status agree_on_layout(const Call& call);
+  // sum_bytes: of a rank's sum of one subtree, which comes with its run; 0: runs alone.
+  Status agree_on_layout(const Call& call, std::size_t sum_bytes);
+  void combine_gathered(const Call& call, std::size_t of_rank, std::size_t max_sums);
   Result<bool> run_along_ranks(const Call& call);
   Status run_gathered(const Call& call);
   Status run_by_owners(const Call& call, const Piece& piece);
@@ -82,9 +87,9 @@ class OrderedCalls : RankPart {
     std::size_t part, at, count;
   };
   Slice slice_of(const Piece& piece, int owner) const;
-  // Sums of this rank's subtrees over `count` elements from element `at` of a part on, one behind
-  // the other.
+  // Sums of this rank's subtrees, one behind the other.
   void sum_own(const Call& call, const Slice& slice, std::byte* to);
+  void sum_subtree(const Call& call, LeafRun subtree, const Slice& slice, std::byte* to);
   std::size_t parts_of_leaf() const;  // one per rank if they are scattered, else one
   bool has_result(const Call& call) const;
   std::size_t piece_elements(std::size_t bytes_of_element, std::size_t count) const;

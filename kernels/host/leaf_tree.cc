@@ -16,8 +16,6 @@ constexpr std::size_t kSlotBytes = kPieceElements * sizeof(double);
 // Averages and PreMulSum are sums until finish(), and after load().
 RedOp inner(RedOp op) { return op == RedOp::kAvg || op == RedOp::kPreMulSum ? RedOp::kSum : op; }
 
-bool is_subtree(LeafRun run) { return std::has_single_bit(run.n) && run.first % run.n == 0; }
-
 }  // namespace
 
 std::vector<LeafRun> subtrees_of(LeafRun run) {

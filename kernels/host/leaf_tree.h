@@ -22,6 +22,7 @@
 // rounding in each node, the pairwise trees of tree-based invariant kernels (ICML 2026).
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -32,6 +33,9 @@ namespace rondo::host {
 
 // From left to right.
 std::vector<LeafRun> subtrees_of(LeafRun run);
+constexpr bool is_subtree(LeafRun run) {
+  return std::has_single_bit(run.n) && run.first % run.n == 0;
+}
 
 struct LeafSums {
   DataType leaf = DataType::kFloat32;     // of leaves and of the result

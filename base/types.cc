@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/types.h"
 
-#include "base/foreign_call.h"
-
 #include <fmt/format.h>
 
 namespace rondo {
@@ -43,7 +41,7 @@ std::string to_string(const CallRecord& record) {
   std::string text = fmt::format("{}(count {}, {}", name(record.collective), elements_of(record),
                                  name(record.type));
   const bool ordered = is_ordered(record.collective);
-  const bool foreign = is_foreign(record);  // its operation is not known
+  const bool foreign = record.is_foreign();  // its operation is not known
   const bool sums =
       reduces(record.collective) || ordered || record.collective == Collective::kReduceScatterV;
   if (sums && !foreign) text += fmt::format(", {}", name(record.op));

@@ -135,6 +135,10 @@ struct CallRecord {
   }
   constexpr std::uint32_t leaves() const { return std::uint32_t{1} << (excluded >> 1); }
   constexpr Rounding rounding() const { return static_cast<Rounding>(excluded & 1); }
+  // Of calls that another library runs (collectives/watch): NCCL does not tell a profiler plugin
+  // the operation. A call of Rondo never leaves out all algorithms.
+  static constexpr unsigned kForeign = kInWindows - 1;
+  constexpr bool is_foreign() const { return excluded == kForeign; }
   // Where kernels find `root` by its address: in the high bits of this word.
   static constexpr unsigned kRootWordAt = 12, kRootShift = 4;
 
@@ -142,6 +146,16 @@ struct CallRecord {
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 static_assert(sizeof(CallRecord) == 16);
+
+constexpr CallRecord foreign_call(Collective which, DataType type, std::uint64_t count, int root) {
+  CallRecord record;
+  record.collective = which;
+  record.type = type;
+  record.count = count;
+  record.root = root;
+  record.excluded = CallRecord::kForeign;
+  return record;
+}
 
 // The count of a fused call: total elements (32 bits), and a digest of the counts of its calls.
 constexpr std::uint64_t fused_count(std::uint64_t total, std::uint64_t digest) {

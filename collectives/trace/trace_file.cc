@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/foreign_call.h"
 #include "base/printable.h"
 #include "base/text_file.h"
+#include "base/types.h"
 
 namespace rondo::trace {
 namespace {
@@ -27,8 +27,8 @@ Json json_of(const TracedCall& call) {
           {"collective", name(call.call.collective)},
           {"count", elements_of(call.call)},
           {"type", name(call.call.type)},
-          {"op", reduces(call.call.collective) && !is_foreign(call.call) ? Json(name(call.call.op))
-                                                                         : Json(nullptr)},
+          {"op", reduces(call.call.collective) && !call.call.is_foreign() ? Json(name(call.call.op))
+                                                                          : Json(nullptr)},
           {"root_or_peer", call.call.root},
           {"bytes", call.bytes()},
           {"fused", call.call.fused()},

@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <string_view>
 
-#include "base/foreign_call.h"
 #include "base/guard.h"
 #include "base/notice.h"
 #include "base/process.h"
+#include "base/types.h"
 #include "collectives/profiler/describe.h"
 #include "collectives/watch/watch.h"
 

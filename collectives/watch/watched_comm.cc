@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/foreign_call.h"
+#include "base/types.h"
 #include "collectives/faults/peer_words.h"
 #include "collectives/faults/standstill.h"
 #include "collectives/profiler/abi.h"

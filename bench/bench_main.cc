@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/bench_main.h"
+#include "bench/options.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -18,6 +18,7 @@
 #include "bench/bench_main.h"
 #include "bench/command_line.h"
 #include "bench/gpu_lane.h"
+#include "bench/options.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/kernels.h"
 

@@ -12,7 +12,6 @@
 #include <map>
 #include <utility>
 
-#include "bench/bench_main.h"
 #include "bench/command_line.h"
 #include "bench/gpu_lane.h"
 #include "bench/plot.h"

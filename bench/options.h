@@ -14,6 +14,20 @@
 
 namespace rondo::bench {
 
+// Exit codes of `rondo bench`: nccl-tests' numbers, so that scripts work unchanged, but for a wrong
+// command line.
+enum ExitCode : int {
+  kOk = 0,
+  kInternal = 1,
+  kLibraryError = 3,    // a call of the library failed
+  kTimedOut = 4,        // -T
+  kNotImplemented = 5,  // not available here (CUDA graphs on host memory)
+  kInvalidUse = 6,      // valid but impossible: too little memory, wrong number of ranks
+  kWrongResult = 7,     // wrong data, below NCCL_TESTS_MIN_BW, slower than the baseline
+  kBadCommandLine = 2,  // not a valid command line: as in all commands of rondo
+  kBadPerfLine = 255,   // the same under a program name of nccl-tests'
+};
+
 enum class Launch { kProcesses, kThreads };
 inline constexpr int kAllRoots = -1;
 inline constexpr int kCheckEvery = -1;  // every timed iteration

@@ -12,7 +12,7 @@
 #include "api/launch_env.h"
 #include "bench/bound.h"
 #include "bench/lane.h"
-#include "bench/report.h"
+#include "bench/results.h"
 
 namespace rondo::bench {
 

@@ -11,7 +11,6 @@
 #include "base/env.h"
 #include "base/json.h"
 #include "base/text_file.h"
-#include "bench/bench_main.h"
 #include "bench/placement.h"
 #include "bench/plot.h"
 #include "bench/standard_output.h"

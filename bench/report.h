@@ -14,19 +14,6 @@
 
 namespace rondo::bench {
 
-struct Rank {
-  int rank = 0;
-  int pid = 0;
-  std::string host;
-  std::string device;
-  int number = 0;  // index of the device on its host
-  std::string bus_id;
-  // Set for the first rank of a device: copies inside it, read plus written bytes; copies to
-  // another device, 0 if there is none.
-  double copy_gbs = 0, link_gbs = 0;
-  double network_gbs = 0;  // of its host, from the topology (rondoCommNetworkRate); 0: unknown
-};
-
 struct Context {
   std::vector<std::string> arguments;
   std::string start_time, end_time;

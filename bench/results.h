@@ -64,6 +64,20 @@ Side combine(const std::vector<RankMeasurement>& reports, const Options& options
 // Bandwidth in GB/s (1e9); 0 where time is 0.
 double gbs(double bytes, double microseconds);
 
+// A rank and its device, as the table of ranks names them.
+struct Rank {
+  int rank = 0;
+  int pid = 0;
+  std::string host;
+  std::string device;
+  int number = 0;  // index of the device on its host
+  std::string bus_id;
+  // Set for the first rank of a device: copies inside it, read plus written bytes; copies to
+  // another device, 0 if there is none.
+  double copy_gbs = 0, link_gbs = 0;
+  double network_gbs = 0;  // of its host, from the topology (rondoCommNetworkRate); 0: unknown
+};
+
 struct Memory {
   std::size_t initial = 0, buffers = 0, collective = 0;  // bytes, maximum over the ranks
 };

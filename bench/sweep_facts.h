@@ -13,8 +13,8 @@
 #include <set>
 #include <string>
 
-#include "bench/bench_main.h"
-#include "bench/sweep.h"
+#include "bench/lane.h"
+#include "bench/options.h"
 
 namespace rondo::bench {
 

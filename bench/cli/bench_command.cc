@@ -6,6 +6,7 @@
 #include "bench/bench_main.h"
 #include "bench/cli/commands.h"
 #include "bench/command_line.h"
+#include "bench/options.h"
 #include "topology/cpu_budget.h"
 
 namespace rondo::cli {

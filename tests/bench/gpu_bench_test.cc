@@ -11,6 +11,7 @@
 #include "bench/bench_main.h"
 #include "bench/buffers.h"
 #include "bench/gpu_lane.h"
+#include "bench/options.h"
 #include "bench/rondo_backend.h"
 #include "tests/bench/shell.h"
 #include "tests/support/pretended_ports.h"

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "bench/bench_main.h"
+#include "bench/options.h"
 #include "tests/bench/fake_backend.h"
 #include "tests/support/temporary_folder.h"
 

@@ -2,7 +2,8 @@
 """Hosts of a comparison: network namespaces joined by a bridge, and commands that start ranks.
 
 They need root and the command ip. The wire is kernel memory: the figures measure the socket path of
-this machine, for ratios between contestants, never a network's speed.
+this machine, for ratios between contestants, never a network's speed. `gbit` limits what each host
+sends and receives to a network's rate (tbf); a delay needs netem, which few kernels have.
 """
 import os
 import subprocess
@@ -11,14 +12,24 @@ NET = "10.213.9"
 DEVICE = "eth9"
 
 
+BURST, QUEUE = "256k", "16m"  # queues that drop nothing
+
+
 def ip(*words):
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+def shape(namespace, device, gbit):
+    subprocess.run(["tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf", "rate",
+                    f"{gbit}gbit", "burst", BURST, "limit", QUEUE], check=True,
+                   capture_output=True, text=True)
 
 
 class Hosts:
     """`count` namespaces; as a context manager it removes them at the end."""
 
-    def __init__(self, count):
+    def __init__(self, count, gbit=None):
+        self.gbit = gbit
         self.names = [f"rondo-net-{os.getpid()}-{h}" for h in range(count)]
         self.bridge = f"rondo-net-{os.getpid()}-br"
 
@@ -36,6 +47,9 @@ class Hosts:
                 ip("-n", self.bridge, "link", "set", f"v{host}", "up")
                 ip("-n", name, "address", "add", f"{self.address(host)}/24", "dev", DEVICE)
                 ip("-n", name, "link", "set", DEVICE, "up")
+                if self.gbit:
+                    shape(name, DEVICE, self.gbit)
+                    shape(self.bridge, f"v{host}", self.gbit)
         except (OSError, subprocess.CalledProcessError) as failure:
             self.__exit__()
             why = getattr(failure, "stderr", "") or str(failure)
@@ -71,7 +85,7 @@ def start_each(hosts, ranks, folder, command, port):
     return ["bash", "-c", "\n".join([*lines, "wait", "trap - EXIT"])]
 
 
-def open_mpi(hosts, ranks, folder, program):
+def open_mpi(hosts, ranks, folder, program, launcher="mpirun.openmpi"):
     """mpirun with an agent instead of ssh to reach its hosts."""
     agent = f"{folder}/agent"
     with open(agent, "w", encoding="utf-8") as file:
@@ -83,8 +97,12 @@ def open_mpi(hosts, ranks, folder, program):
                 for h in range(len(hosts.names))]
     where = ",".join(f"{hosts.address(h)}:{count}" for h, count in enumerate(per_host))
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return hosts.on(0, "mpirun.openmpi", *root, "--bind-to", "none", "--map-by", "slot",
-                    "--host", where, "-np", str(ranks), "--mca", "plm_rsh_agent", agent,
-                    "--mca", "pml", "ob1", "--mca", "btl", "tcp,vader,self",
-                    "--mca", "btl_tcp_if_include", f"{NET}.0/24",
-                    "--mca", "oob_tcp_if_include", f"{NET}.0/24", program, folder)
+    new = launcher != "mpirun.openmpi"  # version 5: PRRTE launches, and vader is called sm
+    launch = [("--prtemca", "prte_if_include"), ("--prtemca", "plm_ssh_agent")] if new else \
+        [("--mca", "oob_tcp_if_include"), ("--mca", "plm_rsh_agent")]
+    values = [f"{NET}.0/24", agent]
+    words = [word for option, value in zip(launch, values) for word in (*option, value)]
+    return hosts.on(0, launcher, *root, "--bind-to", "none", "--map-by", "slot",
+                    "--host", where, "-np", str(ranks), *words,
+                    "--mca", "pml", "ob1", "--mca", "btl", "tcp,self," + ("sm" if new else "vader"),
+                    "--mca", "btl_tcp_if_include", f"{NET}.0/24", program, folder)

@@ -5,6 +5,7 @@ Two hosts of one rank also send one way, and a message back and forth, compared 
 network: iperf3 and tcp_contestant, or ucx_perftest if Rondo uses UCX.
 """
 import argparse
+import itertools
 import os
 import statistics
 import subprocess
@@ -25,16 +26,19 @@ def parse():
     add = parser.add_argument
     add("--quick", action="store_true", help="few sizes and rounds")
     add("--hosts", default="2,4")
+    add("--gbit", help="limit each host's network to these rates, one run for each")
     add("--ranks-per-host", type=int, default=1)
     add("--sizes", help="bytes")
     add("--rounds", type=int, default=9)
     add("--budget", type=float, default=0.1, help="seconds for one measurement")
     add("--python", help="a Python with torch: Gloo stands beside")
-    add("--contestants", help="only these; rondo_ucx only by name")
+    add("--contestants", help="only these; only by name: rondo_ucx, and openmpi5, which "
+                              "bench/compare/rivals.sh installs")
     add("--build", default="build")
     add("--out", default="build/compare")
     options = parser.parse_args()
     options.hosts = [int(n) for n in options.hosts.split(",")]
+    options.gbit = [float(rate) for rate in options.gbit.split(",")] if options.gbit else [None]
     options.sizes = [int(s) for s in options.sizes.split(",")] if options.sizes else SIZES
     if options.quick:
         options.hosts, options.rounds, options.budget = [2], 3, 0.03
@@ -53,13 +57,15 @@ def commands(options):
         "rondo_ucx": lambda h, n, f: start_each(h, n, f, by_ucx, 29951),
         "openmpi": lambda h, n, f: open_mpi(h, n, f, os.path.abspath(
             f"{compare}/contestant.openmpi_debian")),
+        "openmpi5": lambda h, n, f: open_mpi(h, n, f, os.path.abspath(
+            f"{compare}/contestant.openmpi"), os.path.abspath(f"{compare}/openmpi/bin/mpirun")),
         "gloo": lambda h, n, f: start_each(h, n, f, gloo, 29941),
     }
     if not options.python:
         del all_of_them["gloo"]
     if options.contestants:
         return {name: all_of_them[name] for name in options.contestants.split(",")}
-    del all_of_them["rondo_ucx"]
+    del all_of_them["rondo_ucx"], all_of_them["openmpi5"]
     return all_of_them
 
 
@@ -152,10 +158,12 @@ def measure(options, hosts, count):
             group.close()
 
 
-def table(count, ranks, cells, beside):
+def table(count, gbit, ranks, cells, beside):
     names = list(next(iter(cells.values())))
     first = names[0]
-    lines = [f"{count} hosts, {ranks} ranks; all-reduce, f32, sum; us a call (median of rounds)",
+    network = f", {gbit:g} Gb/s" if gbit else ""
+    lines = [f"{count} hosts, {ranks} ranks{network}; all-reduce, f32, sum; us a call "
+             "(median of rounds)",
              f"{'bytes':>10}" + "".join(f"{name:>12}" for name in names)
              + "".join(f"{name + '/' + first:>18}" for name in names[1:])
              + f"{'GB/s on wire':>14}"]
@@ -175,10 +183,10 @@ def main():
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True,
                             text=True, check=False).stdout.strip()
     text = f"commit {commit}, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores\n"
-    for count in options.hosts:
-        with Hosts(count) as hosts:
+    for count, gbit in itertools.product(options.hosts, options.gbit):
+        with Hosts(count, gbit) as hosts:
             try:
-                text += "\n" + table(count, *measure(options, hosts, count))
+                text += "\n" + table(count, gbit, *measure(options, hosts, count))
             except ContestantFailed as failure:
                 print(f"net_compare: {failure}", file=sys.stderr)
                 return 1

@@ -42,7 +42,7 @@ TOOLS = ("cuobjdump", "nvdisasm")
 TABLE, TABLE_ARCH = "kernels/cuda/kernels.tsv", "90"
 COLUMNS = ("kernel", "registers", "static shared memory", "instructions",
            "vector loop: instructions", "loads in flight", "pair loop: instructions",
-           "loads in flight")
+           "loads in flight", "system fences")
 
 
 def compile_kernel(source, arch, folder):
@@ -158,7 +158,8 @@ def row_of(label, registers, shared, code):
     vector, pair = sass.Instruction.is_vector_load, sass.Instruction.is_pair_load
     return "\t".join(map(str, (
         label, registers, shared or 0, len(code.instructions), len(code.inner_loop(vector)),
-        code.in_flight(vector), len(code.inner_loop(pair)), code.in_flight(pair))))
+        code.in_flight(vector), len(code.inner_loop(pair)), code.in_flight(pair),
+        code.system_fences())))
 
 
 def compiler():

@@ -15,6 +15,9 @@ LINES = ("Connected<", "LLPush<")
 MANY_LOADS = ("DirectCopy<", "stored DirectCopy<", "Connected<CopyMath",
               *(f"DirectReduce<{t}, sum" for t in ("float32", "float16", "bfloat16")))
 MIN_IN_FLIGHT = 8
+# Kernels whose only fences of the system are the release of a barrier and a late wait's report.
+MEETS = ("DirectReduce<", "DirectCopy<", "StagedCopy", "ClearLines")
+MAX_SYSTEM_FENCES = 2
 # And in pairs: those of a line of all peers, or of several lines.
 PAIRS_IN_FLIGHT = (("LLPush<SumMath", 8), ("Connected<CopyMath", 4), ("Connected<AnyMath", 4),
                    ("Connected<SumMath<float32", 4), ("Connected<SumMath", 2))
@@ -62,6 +65,11 @@ class Code:
 
     def pairs(self, kind):
         return sum(1 for i in self.instructions if i.is_pair(kind))
+
+    def system_fences(self):
+        """Instructions that wait until this thread's stores are visible to all devices and hosts: a
+        fence, or the first half of a store with release."""
+        return sum(1 for i in self.of("MEMBAR") if i.name.endswith(".SYS"))
 
     def loops(self):
         """Ranges from the target of a backward jump to the jump, small ones first."""
@@ -147,6 +155,11 @@ def pairs_in_flight(minimum):
     return rule
 
 
+def few_fences(code):
+    if code.system_fences() > MAX_SYSTEM_FENCES:
+        return f"has {code.system_fences()} fences of the system, at most {MAX_SYSTEM_FENCES}"
+
+
 def moves_vectors(name):
     return "Direct" in name or "Connected<" in name
 
@@ -158,6 +171,7 @@ RULES = (
     (moves_vectors, whole_vectors),
     (lambda name: name.startswith(LINES), whole_pairs),
     (lambda name: name.startswith(MANY_LOADS), many_in_flight),
+    (lambda name: name.startswith(MEETS), few_fences),
     *((lambda name, of=of: name.startswith(of), pairs_in_flight(minimum))
       for of, minimum in PAIRS_IN_FLIGHT),
 )
@@ -211,3 +225,6 @@ def self_test():
             (planted("LDG.E.128.STRONG.GPU R8, desc[UR6][R2.64]"), "not STRONG.SYS")):
         assert finding in finding_of(text), f"{finding} is not seen: {finding_of(text)}"
     assert "pairs in flight" in finding_of(sound, "LLPush<SumMath<float32>>")
+    fences = ["MEMBAR.ALL.SYS"] * 2 + ["MEMBAR.SC.GPU", "CCTL.IVALL"]
+    assert "fences" not in finding_of(planted(*fences), "StagedCopy")
+    assert "3 fences" in finding_of(planted(*fences, "MEMBAR.SC.SYS"), "StagedCopy")

@@ -14,6 +14,9 @@
 //   store_line            the same by eight lanes to one 128-byte line, with one warp instruction
 //                         (null: this lane has no part); the line is atomic where the memory path
 //                         makes it so
+//   load_shared / store_shared   a word of shared memory, by byte offset
+//   load_shared_late      the same where another thread may be writing, and an old value does no
+//                         harm
 //   add_relaxed<Scope>, exchange_relaxed<Scope>, fence<Scope>, barrier, sync_warp, shuffle, ballot,
 //   timer_ns, nap, spin (barriers of fewer threads: device_mbarrier.h)
 // Guarantees: the compiler keeps accesses in program order (all are volatile); the device orders

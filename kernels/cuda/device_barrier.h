@@ -4,9 +4,14 @@
 // Guarantees: after barrier_at_begin() the launches of all devices have begun, so data written
 // before them can be read. After barrier_at_end() all devices have finished their reads and writes.
 // Counters only increase, and stay in device memory between launches, so that a captured launch can
-// be replayed. false: the call must end (kernel_wait.h). Cost: a fence, a store to every peer and a
-// wait for their stores; nothing with one device. With more than kArgumentDevices, also a load of
-// each peer's address.
+// be replayed. false: the call must end (kernel_wait.h).
+// Order: each peer's thread stores its signal with release, after a barrier of the CTA; so it also
+// releases what the other threads did. It polls with relaxed loads and then loads the same word
+// with acquire, which returns no older value; the next barrier passes that on to the CTA. Cost: a
+// release (one fence of the system for the warp of all peers' threads), a store to every peer, a
+// wait for their stores, and one more read of the device's own memory; nothing with one device. A
+// fence instead of the acquire would wait until the own signals have crossed the links. With more
+// than kArgumentDevices, also a load of each peer's address.
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -36,14 +41,14 @@ RONDO_FN RONDO_NO_INLINE inline bool meet(const DeviceBarrier& barrier, const Ca
   if (reports) report_begun(barrier.control, static_cast<int>(cta), call, count, barrier.launches);
   if (me < static_cast<unsigned>(barrier.devices) && me != static_cast<unsigned>(barrier.place)) {
     const std::uint64_t at = cta * arrivals_of_cta(barrier.devices);
-    device::fence<Scope::kSystem>();
-    device::store_relaxed<Scope::kSystem>(
-        arrivals_at(barrier, me) + at + static_cast<unsigned>(barrier.place), number);
+    std::uint64_t* const theirs =
+        arrivals_at(barrier, me) + at + static_cast<unsigned>(barrier.place);
+    device::store_release<Scope::kSystem>(theirs, number);
     const std::uint64_t* const arrivals =
         arrivals_at(barrier, static_cast<unsigned>(barrier.place)) + at + me;
     wait_until([&] { return device::load_relaxed<Scope::kSystem>(arrivals) >= number; },
                barrier.control, call, {static_cast<int>(cta), static_cast<int>(me), number, false});
-    device::fence<Scope::kSystem>();
+    device::load_acquire<Scope::kSystem>(arrivals);
   }
   device::barrier();
   return !cta_failed();

@@ -259,6 +259,10 @@ __device__ __forceinline__ T load_shared(std::uint32_t offset) {
                                               offset);
 }
 template <class T>
+__device__ __forceinline__ T load_shared_late(std::uint32_t offset) {
+  return load_shared<T>(offset);
+}
+template <class T>
 __device__ __forceinline__ void store_shared(std::uint32_t offset, T value) {
   *reinterpret_cast<volatile T*>(reinterpret_cast<char*>(rondo_dynamic_shared) + offset) = value;
 }

@@ -79,7 +79,13 @@ void fence() {
 template <class T>
 T load_shared(std::uint32_t offset) {
   T value;
-  simt::load_shared(&value, offset, sizeof(T));
+  simt::load_shared(&value, offset, sizeof(T), false);
+  return value;
+}
+template <class T>
+T load_shared_late(std::uint32_t offset) {
+  T value;
+  simt::load_shared(&value, offset, sizeof(T), true);
   return value;
 }
 template <class T>

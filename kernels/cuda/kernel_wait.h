@@ -40,7 +40,7 @@ enum WaitWord : std::uint32_t { kFailedAt = 0, kPollerAt = 8, kLimitAt = 16 };
 static_assert(kLimitAt + 8 <= kWaitShared);
 
 RONDO_FN inline std::uint64_t wait_word(WaitWord at) {
-  return device::load_shared<std::uint64_t>(at);
+  return device::load_shared_late<std::uint64_t>(at);
 }
 RONDO_FN inline void set_wait_word(WaitWord at, std::uint64_t value) {
   device::store_shared<std::uint64_t>(at, value);

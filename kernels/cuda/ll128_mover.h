@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers of the LL128 protocol: lines of 128 bytes, of which the last 8 are a flag.
 //
-// Eight lanes write a line with one instruction; when a lane sees the flag, the data of the other
-// seven must be visible too. This requires that such a store becomes visible as a whole, which PTX
-// does not guarantee. So planners use it only where a measurement shows it (device_strategies.cc),
-// or if NCCL_PROTO requests it. Data is read after the flag, so that loads need no such guarantee.
-// A flag is the slot's step + 1 in 64 bits and never repeats.
+// Eight lanes write a line with one instruction. A flag is the slot's step + 1 in 64 bits and never
+// repeats. Why the data that a lane loads belong to the flag that another lane has seen:
+//   1. Assumed of the device, not promised by PTX: the line becomes visible as a whole, as if the
+//      store of the flag released the other 120 bytes. So planners use LL128 only where a
+//      measurement shows it (device_strategies.cc), or if NCCL_PROTO requests it.
+//   2. The lane that polls loads the flag with acquire at system scope. By 1, the store of the flag
+//      synchronizes with this load (PTX: release pattern, acquire pattern).
+//   3. Its sync_warp synchronizes it with all lanes. So the line's stores come before each lane's
+//      loads in causality order, and a load may return no older value. Loads need not be whole.
+// Of these, 1 cannot be had by a fence: that would wait for the link, which LL128 is to avoid.
 //
 // Two lines carry 15 vectors of the caller's data: lane l of eight has vector l in the first line
 // and vector 8 + l in the second; vector 7 is split between the lines. A warp waits for several
@@ -141,10 +146,10 @@ struct LL128Mover : LineJob {
                            (line + 1) * (kLongLineSize / sizeof(std::uint64_t)) - 1;
     const std::uint64_t flag = word(kFromFlags + which);
     const auto come = [&] {
-      return !polls || device::load_relaxed<device::Scope::kSystem>(at) == flag;
+      return !polls || device::load_acquire<device::Scope::kSystem>(at) == flag;
     };
     if (!wait_together(come, CtaCall::control(), CtaCallRecord{}, awaited(which))) return false;
-    device::sync_warp();  // what a lane has seen holds for the loads of all
+    device::sync_warp();  // what a lane has acquired holds for the loads of all
     return true;
   }
   RONDO_FN Several load(int which, const LinePositions& places) const {

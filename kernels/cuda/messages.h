@@ -82,6 +82,9 @@ struct Messages {
     Open mine;
     RONDO_NO_UNROLL
     for (;;) {
+      // A lane reads what another has written: the number of the next job, an end. Ballots order no
+      // accesses to memory.
+      device::sync_warp();
       std::uint32_t ready = device::ballot(may_go_on(args, mine));
       if (ready == 0) ready = device::ballot(learns_to_go_on(args, mine));
       if (ready == 0) {
@@ -143,7 +146,7 @@ struct Messages {
     if (lane < kEndWords)
       write_word(end.at + lane, device::load(reinterpret_cast<const std::uint64_t*>(at) + lane));
     device::sync_warp();
-    if (end.slot_count() == 0 && lane == 0)
+    if (lane == 0 && end.slot_count() == 0)
       connect(at, station.links + number / kMessageChannels, number % kMessageChannels, end);
     device::sync_warp();
   }

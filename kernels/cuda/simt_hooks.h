@@ -34,7 +34,8 @@ void store(void* at, const void* from, unsigned bytes, Order order, Scope scope)
 // Stores part lane % 8 of a 128-byte line, or nothing (at: null). By whole warps; the parts of a
 // line become visible at once if the path guarantees it.
 void store_line(void* at, const void* from);
-void load_shared(void* to, std::uint32_t offset, unsigned bytes);
+// late: another thread may be writing it.
+void load_shared(void* to, std::uint32_t offset, unsigned bytes, bool late);
 void store_shared(std::uint32_t offset, const void* from, unsigned bytes);
 
 enum class Atomic : std::uint8_t { kAdd, kExchange, kMax, kOr, kAnd };

@@ -44,6 +44,32 @@ TEST(PlantedKernelFaults, MissingBarrierIsSeen) {
   EXPECT_GT(failures(false, [](TestMachine& m) { return neighbours(m, false); }), kSeeds * 9 / 10);
 }
 
+// A lane of a warp passes a number to the next one, which a vote names, through shared memory.
+bool lanes(TestMachine& machine, bool with_sync) {
+  auto* const out = machine.allocate<std::uint32_t>(1);
+  machine.launch("lanes", {.threads = device::kWarp, .shared_bytes = 8}, [=] {
+    const unsigned me = device::lane_index();
+    if (me == 0) device::store_shared(0, 0u);
+    device::sync_warp();
+    for (unsigned turn = 0; turn < device::kWarp; ++turn) {
+      if (with_sync) device::sync_warp();
+      if (device::lowest_bit(device::ballot(me >= turn)) != me) continue;
+      device::store_shared(0, device::load_shared<std::uint32_t>(0) + 1);
+    }
+    device::sync_warp();
+    if (me == 0) device::store(out, device::load_shared<std::uint32_t>(0));
+  });
+  return machine.run() && *machine.on_host(out) == device::kWarp;
+}
+
+TEST(PlantedKernelFaults, VotesThatPassSharedMemoryAreSeenInWeakMemory) {
+  EXPECT_EQ(failures(false, [](TestMachine& m) { return lanes(m, true); }), 0);
+  EXPECT_EQ(failures(true, [](TestMachine& m) { return lanes(m, true); }), 0);
+  EXPECT_EQ(failures(
+                true, [](TestMachine& m) { return lanes(m, false); }, true),
+            kSeeds);
+}
+
 enum class Mistake {
   kNone,
   kNoRelease,

@@ -76,8 +76,15 @@ struct Warp {
   std::array<std::uint64_t, kWarpLanes> brought{};
   std::array<std::uint64_t, kWarpLanes> taken{};  // values of the newest complete meeting
   std::array<LinePart, kWarpLanes> parts;         // parts of lines that are being stored
+  std::uint32_t ordered = 0;  // meetings and barriers so far that order its lanes' memory accesses
   BarrierViews views;
   std::vector<Thread*> waiting;
+};
+
+// Who wrote a word of shared memory last, and when: Warp::ordered of its warp.
+struct SharedWriter {
+  static constexpr std::uint32_t kNobody = ~0u;
+  std::uint32_t thread = kNobody, ordered = 0;
 };
 
 struct Cta {
@@ -88,6 +95,7 @@ struct Cta {
   int multiprocessor = 0;
   StoreBuffer stores;                 // visible to the whole CTA
   std::vector<std::uint64_t> shared;  // dynamic shared memory, filled with garbage at first
+  std::vector<SharedWriter> writers;  // of each word, with weak memory only
   Barrier barrier;
   std::vector<Warp> warps;
   Mbarriers mbarriers;

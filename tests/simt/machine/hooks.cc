@@ -56,6 +56,22 @@ std::byte* shared_place(std::uint32_t offset, unsigned bytes) {
   worker().give_up();
 }
 
+Warp& warp_of(Thread& thread) { return thread.cta.warps[thread.index / kWarpLanes]; }
+
+// A lane may read what another lane of its warp has written only after sync_warp or a barrier:
+// votes, shuffles and divergence order no accesses to memory. (Other warps are not checked: they
+// wait at mbarriers.)
+void check_lanes(Thread& thread, std::uint32_t offset) {
+  const SharedWriter& by = thread.cta.writers[offset / kWhole];
+  if (by.thread == SharedWriter::kNobody || by.thread == thread.index ||
+      by.thread / kWarpLanes != thread.index / kWarpLanes || by.ordered != warp_of(thread).ordered)
+    return;
+  refuse(Violation::kLaneRace,
+         fmt::format("reads {} of shared memory, which thread {} of its warp has written, and no "
+                     "sync_warp orders the two",
+                     offset, by.thread));
+}
+
 // Arrives at the barrier; the last thread releases the others. Returns true for the last one.
 bool arrive(Barrier& barrier) {
   Thread& thread = self();
@@ -71,13 +87,14 @@ bool arrive(Barrier& barrier) {
   }
   barrier.views.raise(thread.memory.view);
   barrier = {};
+  for (Warp& warp : thread.cta.warps) ++warp.ordered;
   return true;
 }
 
 // Contributes a value to the warp's meeting; afterwards warp.taken has those of all lanes.
 Warp& meet(const char* what, std::uint64_t value, bool orders_memory) {
   Thread& thread = self();
-  Warp& warp = thread.cta.warps[thread.index / kWarpLanes];
+  Warp& warp = warp_of(thread);
   if (warp.arrived > 0 && warp.what != what)
     refuse(Violation::kBarrier,
            fmt::format("comes to {} while its warp is at {}", what, warp.what));
@@ -98,7 +115,7 @@ Warp& meet(const char* what, std::uint64_t value, bool orders_memory) {
     if (orders_memory) warp.views.raise(waiting->memory.view);
     worker().wake(*waiting);
   }
-  if (orders_memory) warp.views.raise(thread.memory.view);
+  if (orders_memory) warp.views.raise(thread.memory.view), ++warp.ordered;
   warp.views = {};
   warp.waiting.clear();
   warp.arrived = 0;
@@ -227,7 +244,7 @@ void store_line(void* at, const void* from) {
   constexpr unsigned kPart = sizeof(LinePart::value);
   Thread& thread = self();
   const unsigned lane = thread.index % kWarpLanes;
-  Warp& warp = thread.cta.warps[thread.index / kWarpLanes];
+  Warp& warp = warp_of(thread);
   const auto address = reinterpret_cast<std::uint64_t>(at);
   if (at != nullptr && address / kPart % kLineParts != lane % kLineParts)
     refuse(Violation::kBarrier,
@@ -242,14 +259,19 @@ void store_line(void* at, const void* from) {
   if (at != nullptr && !whole) store(at, from, kPart, Order::kRelaxed, Scope::kSystem);
 }
 
-void load_shared(void* to, std::uint32_t offset, unsigned bytes) {
+void load_shared(void* to, std::uint32_t offset, unsigned bytes, bool late) {
   worker().plain_access();
-  std::memcpy(to, shared_place(offset, bytes), bytes);
+  const std::byte* const at = shared_place(offset, bytes);
+  if (worker().weak() != nullptr && !late) check_lanes(self(), offset);
+  std::memcpy(to, at, bytes);
 }
 void store_shared(std::uint32_t offset, const void* from, unsigned bytes) {
   worker().plain_access();
   std::byte* const at = shared_place(offset, bytes);
-  if (worker().weak() != nullptr) check_way(self(), at, Proxy::kGeneric, true);
+  if (worker().weak() != nullptr) {
+    check_way(self(), at, Proxy::kGeneric, true);
+    self().cta.writers[offset / kWhole] = {self().index, warp_of(self()).ordered};
+  }
   std::memcpy(at, from, bytes);
 }
 

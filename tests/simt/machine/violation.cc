@@ -40,6 +40,8 @@ const char* name(Violation kind) {
       return "spin on another process";
     case Violation::kOpenRead:
       return "overwritten while being read";
+    case Violation::kLaneRace:
+      return "unordered shared memory";
     case Violation::kDomain:
       return "outside the remote domain";
     case Violation::kProxy:

@@ -18,6 +18,7 @@ enum class Violation {
   kBarrier,       // a barrier, vote or shuffle that cannot complete, or with unequal counts
   kForeignSpin,   // a kernel spins while another process waits for the same device
   kOpenRead,      // memory is overwritten while another thread may still be reading it
+  kLaneRace,      // a lane reads shared memory that another lane has written, without a barrier
   kDomain,        // a kernel in its device's memory-sync domain writes to another device
   kProxy,  // memory is accessed through another proxy than it was written by, without a proxy fence
   kContext,  // a driver call on a thread without a context

@@ -248,8 +248,12 @@ void WeakMemory::deliver_line(std::size_t index) {
   const std::array<LinePart, kLineParts> line = lines_[index];
   lines_.erase(lines_.begin() + static_cast<std::ptrdiff_t>(index));
   for (const LinePart& part : line)
-    for (unsigned done = 0; part.at != nullptr && done < sizeof(part.value); done += kWhole)
-      raw_store(part.at + done, part.value.data() + done, kWhole, Order::kRelaxed);
+    for (unsigned done = 0; part.at != nullptr && done < sizeof(part.value); done += kWhole) {
+      StoreBuffer::Entry word{part.at + done, kWhole, {}};
+      std::memcpy(word.value.data(), part.value.data() + done, kWhole);
+      remember(nobody_, false, word);
+      raw_store(word.at, word.value.data(), kWhole, Order::kRelaxed);
+    }
 }
 
 void WeakMemory::deliver_lines() {

@@ -10,7 +10,8 @@
 // made, but never one older than what the thread has seen or written there. Accesses are atomic up
 // to 8 bytes, so lines of 16 and 128 bytes can tear. Host threads, copies and other processes
 // access memory directly. Lines that a path keeps whole wait separately, overtake each other and
-// all other stores, and arrive at once; a release of any scope beyond the CTA pushes them all. Weak
+// all other stores, and arrive at once; a release of any scope beyond the CTA pushes them all; as
+// of other stores, a thread may still read what was there before, until an acquire. Weak
 // loads that no release has ordered (open_reads.h) and the proxy of each write (proxies.h) are also
 // tracked. Single-threaded; if `weak` is false it is off (plain loads and stores, orders by the
 // host's atomics). Cost when on: about 0.3 us an access.
@@ -170,6 +171,7 @@ class WeakMemory {
   std::uint64_t now_ = 1;
   std::vector<StoreBuffer*> pending_;                    // non-empty buffers
   std::vector<std::array<LinePart, kLineParts>> lines_;  // lines not yet delivered
+  const StoreBuffer nobody_;                             // of no device: all may miss a line
   std::unordered_map<const std::byte*, std::vector<Change>> past_;
 };
 

@@ -108,6 +108,7 @@ bool Worker::keeps_lines_whole(std::uint64_t address) const {
 void Worker::add(std::unique_ptr<Cta> cta) {
   cta->worker = this;
   for (std::uint64_t& word : cta->shared) word = random_.next();
+  if (options_.weak_memory) cta->writers.resize(cta->shared.size());
   for (const auto& thread : cta->threads) {
     weak_.begin(thread->memory);
     make_ready(*thread);

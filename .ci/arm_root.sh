@@ -20,6 +20,7 @@ apt_of_arm() {
     -o Dir::State::lists="$apt/lists" -o Dir::State::status=/dev/null -o Dir::Cache="$apt" \
     -o Debug::NoLocking=1 -o APT::Sandbox::User=root "$@"
 }
+echo "fetching Debian's packages for ARM: ${packages[*]}"
 apt_of_arm update
 (cd "$apt/debs" && apt_of_arm download "${packages[@]}")
 for package in "$apt"/debs/*.deb; do dpkg-deb -x "$package" "$folder"; done

@@ -16,6 +16,7 @@ cd "$(dirname "$0")/.."
 
 venv=build/zig-venv
 [ -x $venv/bin/pip ] || "${PYTHON:-python3}" -m venv $venv
+echo "fetching ziglang from PyPI (90 MB): the symbols of glibc $version"
 $venv/bin/pip install -q ziglang==0.17.1
 cache=$folder/cache
 rm -rf "$cache"

@@ -24,6 +24,7 @@ apt_of_sources() {
     -o Dir::State::lists="$apt/lists" -o Dir::Cache="$apt" -o APT::Sandbox::User= "${@:2}"
 }
 
+echo "fetching the source of openssl from Debian (15 MB)"
 # The newest version that the mirror has: an index can be ahead of its mirror.
 cd "$work"
 apt_of_sources apt-get update

@@ -21,22 +21,13 @@ if(RONDO_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${RONDO_CCACHE})
 endif()
 
-find_package(Threads REQUIRED)
 # Libraries and programs that need only glibc: for wheels, bundles and other machines than the build
 # machine, and for use beside another libstdc++. Programs find the libraries in ../lib.
 if(RONDO_PORTABLE)
-  set(OPENSSL_USE_STATIC_LIBS ON)
   add_link_options(-static-libgcc $<$<NOT:$<LINK_LANGUAGE:C>>:-static-libstdc++>)
   set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 endif()
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-# Static, so that a context switch needs no library beside librondo.so.
-set(Boost_USE_STATIC_LIBS ON)
-find_package(Boost 1.74 REQUIRED COMPONENTS context)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
-find_package(pugixml REQUIRED)
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+include(RondoNeeds)
 # InfiniBand and RoCE: only the header's types. The library is loaded at run time.
 option(RONDO_VERBS "Build the transport over libibverbs, where its header is found" ON)
 if(RONDO_VERBS)
@@ -54,12 +45,26 @@ if(RONDO_UCX)
     set(RONDO_UCX OFF)
   endif()
 endif()
+foreach(network VERBS UCX)
+  if(RONDO_${network})
+    list(APPEND RONDO_HEADER_DIRS ${RONDO_${network}_HEADERS})
+  endif()
+endforeach()
+# A folder that the compiler searches anyway must not come earlier.
+list(REMOVE_DUPLICATES RONDO_HEADER_DIRS)
+list(REMOVE_ITEM RONDO_HEADER_DIRS ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES} "")
 
 # -ffp-contract=off: host and CUDA must give equal bits for the same order of operations.
 add_library(rondo_flags INTERFACE)
 target_compile_options(rondo_flags INTERFACE
                        $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -ffp-contract=off>)
 target_include_directories(rondo_flags INTERFACE ${CMAKE_SOURCE_DIR})
+if(RONDO_HEADER_DIRS)
+  target_include_directories(rondo_flags SYSTEM INTERFACE ${RONDO_HEADER_DIRS})
+endif()
+if(RONDO_FMT_VERSION LESS 90000 OR NOT RONDO_FMT_VERSION LESS 100000)
+  target_compile_definitions(rondo_flags INTERFACE FMT_HEADER_ONLY=1)
+endif()
 # GCC's check of format strings takes an eighth of the compile time. clang-tidy checks them instead:
 # .ci/tidy.py removes these definitions.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -49,6 +49,7 @@ class StatusService {
 
   void end();
   void open_sockets();
+  void open_own_socket();
   void inform_of(const Error& error) const;
   void open_ras_sockets();
   void run();
@@ -80,6 +81,7 @@ class StatusService {
   std::vector<std::pair<auth::Tag, auth::Digest>> secrets_;
   std::unique_ptr<trace::Metrics> metrics_;
   net::Clock::time_point last_look_{};  // of ranks that are watched
+  bool has_own_socket_ = false;         // or has tried to open it
   bool has_descriptors_ = true;         // false: the program has closed them
 };
 
@@ -108,7 +110,10 @@ StatusService& StatusService::instance() {
 
 void StatusService::enter() {
   std::lock_guard lock(life_);
-  if (seats_++ > 0) return;
+  if (seats_++ > 0) {
+    if (ranks_.watched() != nullptr) ring();  // perhaps since this seat
+    return;
+  }
   bell_ = net::Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell_) return;
   open_sockets();
@@ -147,7 +152,7 @@ void StatusService::end() {
   metrics_handover_.reset();
   metrics_.reset();
   port_ = 0;
-  knows_metrics_ = false;
+  knows_metrics_ = has_own_socket_ = false;
   bell_.reset();
 }
 
@@ -170,6 +175,14 @@ void StatusService::open_sockets() {
   server_ = std::make_unique<status::LineServer>(status_words({ranks_, folder_}));
   const bool watches = ranks_.watched() != nullptr;
   if (!watches && !env::get_bool("NCCL_RAS_ENABLE")) return;
+  open_own_socket();
+  if (!watches) open_ras_sockets();
+  for (const net::Socket& socket : ras_sockets_) server_->listen_at(socket);
+}
+
+// The thread, too, where ranks are watched that came after those of a program without status.
+void StatusService::open_own_socket() {
+  has_own_socket_ = true;
   auto folder = status::UserFolder::open_own();
   if (folder.ok()) {
     folder_ = std::move(*folder);
@@ -181,8 +194,6 @@ void StatusService::open_sockets() {
     inform_of(folder.error());
   }
   if (socket_) server_->listen_at(socket_->socket());
-  if (!watches) open_ras_sockets();
-  for (const net::Socket& socket : ras_sockets_) server_->listen_at(socket);
 }
 
 // As in NCCL, all processes of a user on a host share the port, and any of them answers.
@@ -257,12 +268,13 @@ void StatusService::turn() {
       });
     if (metrics_handover_) take_metrics();
   }
+  WatchedRanks* const watched = ranks_.watched();
+  if (watched != nullptr && !has_own_socket_) open_own_socket();
   std::vector<pollfd> entries{{bell_.get(), POLLIN, 0}};
   server_->add_entries(&entries);
   const net::Deadline no_deadline{net::Clock::time_point::max(), {}};
   const auto next = metrics_ ? std::min(server_->next(), metrics_->next()) : server_->next();
   const auto now = net::Clock::now();
-  WatchedRanks* const watched = ranks_.watched();
   const auto next_look = watched == nullptr ? now + kMissedBell : last_look_ + watched->kLookEvery;
   const auto until = std::min({next, next_look, now + kMissedBell});
   const auto waited = net::wait_until(entries, until, no_deadline, "waiting for queries");

@@ -3,7 +3,8 @@
 # check_exports.sh <library> <SONAME>: the exported symbols are NCCL's interface (nccl_exports.txt:
 # the union of 2.28.9 and 2.32.3, each as a weak ncclX and a strong pncclX) plus rondo*, without
 # symbol versions, and nothing else. Where libnccl.so.2 is jumps into librondo.so.1 beside it, both
-# export the same names, and librondo.so.1 the table of their addresses.
+# export the same names, and librondo.so.1 the table of their addresses and that of
+# librondo-watch.so.
 set -euo pipefail
 library=$1 soname=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,13 +13,14 @@ listed=$({
   sed 's/^/W /; p; s/^W /T p/' "$here/nccl_exports.txt"
   echo T ncclResetDebugInitInternal
 } | sort)
+tables='^D rondo_(entry_points_[0-9a-f]+|watch_tables_7)$'
 complain() { echo "$(basename "$library"): $*"; failures=$((failures + 1)); }
 
 exported=$(nm -D --defined-only "$library" | awk '{print $2, $3}' | sort -k2)
 missing=$(comm -23 <(echo "$listed") <(sort <<<"$exported"))
 [ -z "$missing" ] || complain "missing, or of another kind (W weak, T strong):" $missing
 extra=$(comm -13 <(echo "$listed") <(sort <<<"$exported") |
-  grep -Ev '^T rondo|^D rondo_entry_points_' || true)
+  grep -Ev "^T rondo|$tables" || true)
 [ -z "$extra" ] || complain "exports what is no interface:" $extra
 grep -q '^T rondoGetVersion$' <<<"$exported" || complain "rondoGetVersion is missing"
 grep -q '@' <<<"$exported" && complain "has symbol versions"
@@ -31,7 +33,7 @@ if [ "$soname" = libnccl.so.2 ] && readelf -d "$library" | grep -q 'NEEDED.*libr
   allowed='^rondo_entry_points_'
   code=$(readelf -d "$library" | sed -n 's/.*RUNPATH.*\[$ORIGIN\([^]:]*\).*/\1/p')
   code=$(dirname "$library")$code/librondo.so.1
-  diff <(nm -D --defined-only "$code" | awk '{print $2, $3}' | grep -v rondo_entry_points_ | sort) \
+  diff <(nm -D --defined-only "$code" | awk '{print $2, $3}' | grep -Ev "$tables" | sort) \
     <(sort <<<"$exported") || complain "exports other names than $code"
   # By a symbol they would be the jumps again.
   readelf -rW "$code" | grep -E ' (p?nccl[A-Z]|rondo[A-Z_])' &&

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// librondo-watch.so: a profiler plugin for NCCL (NCCL_PROFILER_PLUGIN), which makes its jobs
-// visible to rondo ps and rondo trace. It exports the data symbols ncclProfiler_v1 to
-// ncclProfiler_v7; the functions behind them are those of collectives/watch/events.h, which throw
-// nothing.
+// The tables of functions of a profiler plugin for NCCL, which makes its jobs visible to rondo ps
+// and rondo trace: one for each version of the interface, 1 to 7. librondo-watch.so (plugin.c)
+// shows them to NCCL. The functions behind them are those of collectives/watch/events.h, which
+// throw nothing.
 #include <unistd.h>
+
+#include <new>
 
 #include "collectives/watch/events.h"
 #include "collectives/watch/next_plugin.h"
@@ -136,38 +138,40 @@ int init_5(void** context, std::uint64_t communicator, int* mask, const char* na
                                         });
 }
 
-template <int kVersion, class Descriptor, class Init>
-abi::ProfilerTable table_of(Init init) {
-  using Own = Plugin<Descriptor>;
-  return {abi::kWatchName,
-          reinterpret_cast<abi::Any>(init),
-          Own::template start<kVersion>,
-          Own::stop,
-          Own::record,
-          Own::finish};
-}
+using Own1 = Plugin<abi::Descriptor1>;
+using Own2 = Plugin<abi::Descriptor2>;
+using Own3 = Plugin<abi::Descriptor3>;
+using Own4 = Plugin<abi::Descriptor4>;
+using Own5 = Plugin<abi::Descriptor5>;
 
 }  // namespace
 }  // namespace rondo::watch
 
-// Data, so that no entry point of api/export.h is of use here.
+// Data, so that no entry point of api/export.h is of use here, and constants: plugin.c, which knows
+// the name, copies them while libraries are loaded.
 #pragma GCC visibility push(default)
 extern "C" {
-using rondo::profiler::abi::ProfilerTable;
-extern const ProfilerTable ncclProfiler_v1, ncclProfiler_v2, ncclProfiler_v3, ncclProfiler_v4,
-    ncclProfiler_v5, ncclProfiler_v6, ncclProfiler_v7;
+namespace abi = rondo::profiler::abi;
+using rondo::watch::init_1, rondo::watch::init_4, rondo::watch::init_5;
+using rondo::watch::Own1, rondo::watch::Own2, rondo::watch::Own3, rondo::watch::Own4,
+    rondo::watch::Own5;
+
+extern const abi::ProfilerTable rondo_watch_tables_7[7];
+const abi::ProfilerTable rondo_watch_tables_7[7] = {
+    {abi::kWatchName, reinterpret_cast<abi::Any>(init_1<1, abi::Descriptor1>), Own1::start<1>,
+     Own1::stop, Own1::record, Own1::finish},
+    {abi::kWatchName, reinterpret_cast<abi::Any>(init_1<2, abi::Descriptor2>), Own2::start<2>,
+     Own2::stop, Own2::record, Own2::finish},
+    {abi::kWatchName, reinterpret_cast<abi::Any>(init_1<3, abi::Descriptor3>), Own3::start<3>,
+     Own3::stop, Own3::record, Own3::finish},
+    {abi::kWatchName, reinterpret_cast<abi::Any>(init_4), Own4::start<4>, Own4::stop, Own4::record,
+     Own4::finish},
+    {abi::kWatchName, reinterpret_cast<abi::Any>(init_5<5>), Own5::start<5>, Own5::stop,
+     Own5::record, Own5::finish},
+    {abi::kWatchName, reinterpret_cast<abi::Any>(init_5<6>), Own5::start<6>, Own5::stop,
+     Own5::record, Own5::finish},
+    {abi::kWatchName, reinterpret_cast<abi::Any>(init_5<7>), Own5::start<7>, Own5::stop,
+     Own5::record, Own5::finish},
+};
 }
 #pragma GCC visibility pop
-
-namespace watch = rondo::watch;
-namespace abi = rondo::profiler::abi;
-const ProfilerTable ncclProfiler_v1 =
-    watch::table_of<1, abi::Descriptor1>(watch::init_1<1, abi::Descriptor1>);
-const ProfilerTable ncclProfiler_v2 =
-    watch::table_of<2, abi::Descriptor2>(watch::init_1<2, abi::Descriptor2>);
-const ProfilerTable ncclProfiler_v3 =
-    watch::table_of<3, abi::Descriptor3>(watch::init_1<3, abi::Descriptor3>);
-const ProfilerTable ncclProfiler_v4 = watch::table_of<4, abi::Descriptor4>(watch::init_4);
-const ProfilerTable ncclProfiler_v5 = watch::table_of<5, abi::Descriptor5>(watch::init_5<5>);
-const ProfilerTable ncclProfiler_v6 = watch::table_of<6, abi::Descriptor5>(watch::init_5<6>);
-const ProfilerTable ncclProfiler_v7 = watch::table_of<7, abi::Descriptor5>(watch::init_5<7>);

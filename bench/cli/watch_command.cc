@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// rondo watch: runs a program whose NCCL reports its calls to librondo-watch.so, so that rondo ps
-// and rondo trace see them; or prints the assignment that does so.
+// rondo watch: runs a program whose NCCL, or whose groups of torch's gloo, report their calls to
+// librondo-watch.so, so that rondo ps and rondo trace see them; or prints the assignments that do
+// so.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr const char* kPlugin = "NCCL_PROFILER_PLUGIN";
 constexpr const char* kNext = "RONDO_WATCH_NEXT";
+constexpr const char* kGloo = "RONDO_TORCH_WATCH";  // api/torch/rondo/autoload.py
 
 // The plugin that the user has named gets the events too.
 void set_variables(const std::string& library) {
@@ -25,6 +27,7 @@ void set_variables(const std::string& library) {
   if (named != nullptr && *named != '\0' && std::string_view(named) != "none" && named != library)
     setenv(kNext, named, 0);
   setenv(kPlugin, library.c_str(), 1);
+  setenv(kGloo, "1", 1);
 }
 
 }  // namespace
@@ -34,8 +37,10 @@ int watch_command(int argc, char** argv) {
   CommandLine line(
       "Runs a program, such as torchrun, with NCCL_PROFILER_PLUGIN set to librondo-watch.so. rondo "
       "ps and rondo trace then show the calls of NVIDIA's NCCL in it, and name the rank for which "
-      "the others wait. A plugin that the variable names already gets the events too. Without a "
-      "program it prints the assignment: env $(rondo watch) torchrun train.py.",
+      "the others wait. A plugin that the variable names already gets the events too. "
+      "RONDO_TORCH_WATCH does the same for gloo groups of PyTorch. Without a program it prints "
+      "both "
+      "assignments: env $(rondo watch) torchrun train.py.",
       argc, argv, kUsageError);
   line.option("program", program, "the program and its arguments, after --");
   line.end_options_at_positionals();
@@ -43,7 +48,7 @@ int watch_command(int argc, char** argv) {
   const auto library = installed_library("librondo-watch.so");
   if (!library.ok()) return line.refuse(library.error().text, 1);
   if (program.empty()) {
-    fmt::print("{}={}\n", kPlugin, *library);
+    fmt::print("{}={}\n{}=1\n", kPlugin, *library, kGloo);
     return 0;
   }
   set_variables(*library);

@@ -211,9 +211,10 @@ TEST(RondoWatch, RunsAProgramWithThePluginOfThisInstallation) {
     return;
   }
   const std::string library = std::filesystem::canonical(built) / "librondo-watch.so";
-  EXPECT_EQ(ask("watch").text, "NCCL_PROFILER_PLUGIN=" + library + "\n");
+  EXPECT_EQ(ask("watch").text, "NCCL_PROFILER_PLUGIN=" + library + "\nRONDO_TORCH_WATCH=1\n");
   const std::string print = "watch -- sh -c 'echo $NCCL_PROFILER_PLUGIN,$RONDO_WATCH_NEXT'";
   EXPECT_EQ(ask(print).text, library + ",\n");
+  EXPECT_EQ(ask("watch -- sh -c 'echo $RONDO_TORCH_WATCH'").text, "1\n");
   const test::WithEnvironment named{"NCCL_PROFILER_PLUGIN", "libother.so"};
   EXPECT_EQ(ask(print).text, library + ",libother.so\n");
   EXPECT_EQ(ask("watch -- sh -c 'exit 7'").status, 7);

@@ -2,7 +2,7 @@
 """What torch runs when it is imported (entry point of group torch.backends). It never raises.
 
 Registers names; the first group that is created loads the library. Under rondo.torch.run it also
-maps the backends and devices that the script names.
+maps the backends and devices that the script names; under rondo watch it reports the calls of gloo.
 """
 
 from __future__ import annotations
@@ -55,10 +55,18 @@ def map_names() -> None:
         devices.explain_missing()
 
 
+def watch_gloo() -> None:
+    from rondo.torch import watch
+
+    watch.install()
+
+
 def autoload() -> None:
     try:
         register()
         if os.environ.get("RONDO_TORCH_RUN") == "1":
             map_names()
+        elif os.environ.get("RONDO_TORCH_WATCH") == "1":
+            watch_gloo()
     except Exception as error:  # otherwise `import torch` fails
         print(f"rondo: PyTorch runs without Rondo: {error!r}", file=sys.stderr)

@@ -100,7 +100,7 @@ SLEEPER = "transport/net/sleeper."
 # header of ours.
 ONE_SOURCE = {"CLI/": "bench/command_line.cc", "nlohmann/": "base/json.cc"}
 LIBRARY = ("base/", "topology/", "transport/", "kernels/", "collectives/", "api/")
-PROGRAMS = ("api/examples/", "api/audit/")
+PROGRAMS = ("api/examples/", "api/audit/", "api/watch/mpi/")
 
 # A switch over these lists every value, so that the compiler (-Wswitch) finds what a new one lacks.
 LISTED = re.compile(r"( *)case (Strategy|Algorithm|Order)::")

@@ -26,7 +26,8 @@ if(RONDO_INSTALL_NCCL)
                                       COMPONENT ${nccl_component})
   # And what shows NVIDIA's own library to rondo ps.
   if(NOT RONDO_GPU STREQUAL "cuda")
-    install(TARGETS rondo_watch LIBRARY DESTINATION ${RONDO_NCCL_LIBDIR} COMPONENT runtime)
+    install(TARGETS rondo_watch rondo_watch_mpi LIBRARY DESTINATION ${RONDO_NCCL_LIBDIR}
+                                                COMPONENT runtime)
   endif()
   list(APPEND headers nccl.h nccl_device.h nccl_device_code.h)
 endif()

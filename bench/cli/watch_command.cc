@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/cli/commands.h"
@@ -19,15 +20,27 @@ namespace {
 
 constexpr const char* kPlugin = "NCCL_PROFILER_PLUGIN";
 constexpr const char* kNext = "RONDO_WATCH_NEXT";
+constexpr const char* kPreload = "LD_PRELOAD";
 constexpr const char* kGloo = "RONDO_TORCH_WATCH";  // api/torch/rondo/autoload.py
 
-// The plugin that the user has named gets the events too.
-void set_variables(const std::string& library) {
+using Variables = std::vector<std::pair<const char*, std::string>>;
+
+// mpi: librondo-watch-mpi.so; "": not wanted.
+Variables variables(const std::string& library, const std::string& mpi) {
+  Variables all;
+  // The plugin that the user has named gets the events too.
   const char* const named = std::getenv(kPlugin);
-  if (named != nullptr && *named != '\0' && std::string_view(named) != "none" && named != library)
-    setenv(kNext, named, 0);
-  setenv(kPlugin, library.c_str(), 1);
-  setenv(kGloo, "1", 1);
+  if (named != nullptr && *named != '\0' && std::string_view(named) != "none" && named != library &&
+      std::getenv(kNext) == nullptr)
+    all.push_back({kNext, named});
+  all.push_back({kPlugin, library});
+  all.push_back({kGloo, "1"});
+  if (mpi.empty()) return all;
+  const char* const preloaded = std::getenv(kPreload);
+  all.push_back({kPreload, preloaded == nullptr || *preloaded == '\0'
+                               ? mpi
+                               : fmt::format("{}:{}", mpi, preloaded)});
+  return all;
 }
 
 }  // namespace
@@ -38,20 +51,24 @@ int watch_command(int argc, char** argv) {
       "Runs a program, such as torchrun, with NCCL_PROFILER_PLUGIN set to librondo-watch.so. rondo "
       "ps and rondo trace then show the calls of NVIDIA's NCCL in it, and name the rank for which "
       "the others wait. A plugin that the variable names already gets the events too. "
-      "RONDO_TORCH_WATCH does the same for gloo groups of PyTorch. Without a program it prints "
-      "both "
-      "assignments: env $(rondo watch) torchrun train.py.",
+      "RONDO_TORCH_WATCH does the same for gloo groups of PyTorch, and --mpi for calls of MPI. "
+      "Without a program it prints the assignments: env $(rondo watch) torchrun train.py.",
       argc, argv, kUsageError);
+  bool mpi = false;
+  line.flag("--mpi", mpi, "preload librondo-watch-mpi.so: MPI's calls are shown too");
   line.option("program", program, "the program and its arguments, after --");
   line.end_options_at_positionals();
   if (const auto ended = line.parse()) return *ended;
   const auto library = installed_library("librondo-watch.so");
   if (!library.ok()) return line.refuse(library.error().text, 1);
-  if (program.empty()) {
-    fmt::print("{}={}\n{}=1\n", kPlugin, *library, kGloo);
-    return 0;
+  const auto for_mpi =
+      mpi ? installed_library("librondo-watch-mpi.so") : Result<std::string>(std::string());
+  if (!for_mpi.ok()) return line.refuse(for_mpi.error().text, 1);
+  for (const auto& [name, value] : variables(*library, *for_mpi)) {
+    if (program.empty()) fmt::print("{}={}\n", name, value);
+    setenv(name, value.c_str(), 1);
   }
-  set_variables(*library);
+  if (program.empty()) return 0;
   std::vector<char*> words;
   for (std::string& word : program) words.push_back(word.data());
   words.push_back(nullptr);

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// An MPI program without MPI's header, which packages of its libraries do not have: with OPEN_MPI
+// for the binary interface of Open MPI, else for that of MPICH. Checks its results.
+//   mpi_job FILE   rank 1 makes the last all-reduce when FILE is there
+#include <stdio.h>
+#include <unistd.h>
+
+#ifdef OPEN_MPI
+typedef void* Handle;
+extern char ompi_mpi_comm_world[], ompi_mpi_float[], ompi_mpi_op_sum[];
+#define WORLD ((Handle)ompi_mpi_comm_world)
+#define FLOAT ((Handle)ompi_mpi_float)
+#define SUM ((Handle)ompi_mpi_op_sum)
+#else
+typedef int Handle;
+#define WORLD 0x44000000
+#define FLOAT 0x4c00040a
+#define SUM 0x58000003
+#endif
+
+int MPI_Init(int* argc, char*** argv);
+int MPI_Finalize(void);
+int MPI_Comm_rank(Handle comm, int* rank);
+int MPI_Comm_size(Handle comm, int* size);
+int MPI_Comm_split(Handle comm, int colour, int key, Handle* made);
+int MPI_Comm_free(Handle* comm);
+int MPI_Allreduce(const void* send, void* receive, int count, Handle type, Handle op, Handle comm);
+int MPI_Bcast(void* data, int count, Handle type, int root, Handle comm);
+int MPI_Barrier(Handle comm);
+int MPI_Send(const void* data, int count, Handle type, int peer, int tag, Handle comm);
+int MPI_Recv(void* data, int count, Handle type, int peer, int tag, Handle comm, void* status);
+
+int main(int argc, char** argv) {
+  int rank = 0, size = 0, status[16];
+  float one[4] = {1, 1, 1, 1}, sum[4] = {0};
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(WORLD, &rank);
+  MPI_Comm_size(WORLD, &size);
+  Handle all;
+  MPI_Comm_split(WORLD, 0, rank, &all);
+  for (int i = 0; i < 100; ++i) MPI_Allreduce(one, sum, 4, FLOAT, SUM, all);
+  MPI_Bcast(one, 4, FLOAT, 0, all);
+  if (rank == 1)
+    while (access(argv[1], F_OK) != 0) usleep(10000);
+  MPI_Allreduce(one, sum, 4, FLOAT, SUM, all);
+  if (rank == 0) MPI_Send(sum, 4, FLOAT, 1, 7, WORLD);
+  if (rank == 1) MPI_Recv(sum, 4, FLOAT, 0, 7, WORLD, status);
+  const int wrong = sum[3] != (float)size;
+  MPI_Barrier(WORLD);
+  MPI_Comm_free(&all);
+  MPI_Finalize();
+  if (rank == 0 && !wrong) puts("all right");
+  return wrong;
+}

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)([^;]*);", re.M)
 REGISTER = re.compile(r"(?<![\w.])R(\d+)(\.64)?")
 JUMPS = ("BRA", "BRX", "JMP", "RET", "EXIT", "CALL", "BSYNC", "WARPSYNC", "BAR", "BREAK")
-# Kernels that move data in lines with flags, and kernels that guarantee many loads in flight.
+# Kernels that move data in lines with flags, and kernels that guarantee many loads in flight (not
+# the wide ones, which read words of 8 bytes).
 LINES = ("Connected<", "LLPush<")
 MANY_LOADS = ("DirectCopy<", "stored DirectCopy<", "Connected<CopyMath",
-              *(f"DirectReduce<{t}, sum" for t in ("float32", "float16", "bfloat16")))
+              *(f"DirectReduce<{t}, sum, false, false" for t in ("float32", "float16", "bfloat16")))
 MIN_IN_FLIGHT = 8
 # Kernels whose only fences of the system are the release of a barrier and a late wait's report.
 MEETS = ("DirectReduce<", "DirectCopy<", "StagedCopy", "ClearLines")

@@ -33,9 +33,12 @@ inline constexpr GpuError kGpuSuccess = 0;
 inline constexpr GpuError kGpuInvalidValue = 1;
 inline constexpr GpuError kGpuOutOfMemory = 2;
 inline constexpr GpuError kGpuInsufficientDriver = 35;
+inline constexpr GpuError kGpuUnavailable = 46;
 inline constexpr GpuError kGpuNoDevice = 100;
 inline constexpr GpuError kGpuInvalidDevice = 101;
+inline constexpr GpuError kGpuEccUncorrectable = 214;
 inline constexpr GpuError kGpuPeerUnsupported = 217;
+inline constexpr GpuError kGpuNvLinkUncorrectable = 220;
 inline constexpr GpuError kGpuInvalidHandle = 400;
 inline constexpr GpuError kGpuNotReady = 600;
 inline constexpr GpuError kGpuIllegalAddress = 700;
@@ -47,6 +50,7 @@ inline constexpr GpuError kGpuNotPermitted = 800;
 inline constexpr GpuError kGpuNotSupported = 801;
 inline constexpr GpuError kGpuCaptureUnsupported = 900;
 inline constexpr GpuError kGpuCaptureInvalidated = 901;
+inline constexpr GpuError kGpuUnknownError = 999;
 
 enum class GpuAttribute : int {  // CUdevice_attribute's numbers
   kWarpSize = 10,

@@ -119,8 +119,7 @@ DevicePlan multicast_plan(const DevicePlanFacts& facts, const CallRecord& record
 // one element after another.
 bool sums_of_many(const DevicePlanFacts& facts, const CallRecord& record) {
   if (!reduces(record.collective) || facts.ranks <= cuda::kArgumentDevices) return true;
-  const bool is_long_average = record.type == DataType::kFloat64 && record.op == RedOp::kAvg;
-  return cuda::has_sum_kernel(record.type, record.op) && !is_long_average;
+  return cuda::sums_in_groups(record.type, record.op);
 }
 
 // On staging. PreMulSum is excluded: only their own process knows its factors.

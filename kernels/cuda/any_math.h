@@ -15,7 +15,7 @@ namespace rondo::cuda {
 template <DataType type>
 struct AnyMath {
   using T = typename Element<type>::Storage;
-  static constexpr bool kReduces = true, kScales = true, kHeavy = true, kHasGroups = false;
+  static constexpr bool kReduces = true, kScales = true, kHeavy = true;
   static constexpr int kRows = 1;
   static constexpr unsigned kWidth = 8 * sizeof(T);
 

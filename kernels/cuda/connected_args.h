@@ -182,6 +182,11 @@ inline constexpr int kConnectedHeavyThreads = 512;
 constexpr bool has_sum_kernel(DataType type, RedOp op) {
   return (op == RedOp::kSum || op == RedOp::kAvg) && is_float(type) && size_of(type) > 1;
 }
+// Sums that direct kernels read in groups of kNarrowRanks ranks. Averages of float64 lack
+// registers.
+constexpr bool sums_in_groups(DataType type, RedOp op) {
+  return has_sum_kernel(type, op) && !(type == DataType::kFloat64 && op == RedOp::kAvg);
+}
 constexpr int connected_threads(DataType type, RedOp op) {
   return has_sum_kernel(type, op) ? kConnectedThreads : kConnectedHeavyThreads;
 }

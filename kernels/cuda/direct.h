@@ -7,7 +7,8 @@
 // one call or several. DirectCopy moves bytes.
 // Guarantees: the bits of reduce.h; safe in place; any alignment and count (16-byte vectors where
 // all pointers of a segment agree modulo 16, else single elements); no shared memory, and no
-// barrier with one device. Sums of floats read more than 8 inputs in groups of 8.
+// barrier with one device. Sums of floats of more than 8 inputs have kernels of their own (wide),
+// which read groups of 8; others read them element by element.
 // Cost: every input is read once and every output written once, with 8 independent 16-byte loads in
 // flight per thread (one per input for all but sums and averages of floats).
 #pragma once
@@ -52,16 +53,16 @@ RONDO_FN inline Deal deal_part(int kinds, Crew crew, const DeviceBarrier& barrie
   return {0, 1, threads * devices, threads * place + device::thread_index()};
 }
 
-// Maximum number of sources that are read as vectors at once; more are read in groups of that
-// number if they are sums with code of their own (kGroups), else element by element. 8-bit floats
-// with factors would need too many registers for 8 sources.
+// Maximum number of sources that are read as vectors at once; more are read element by element, by
+// wide kernels in groups of that number. 8-bit floats with factors would need too many registers
+// for 8 sources.
 constexpr int max_vectors(DataType type, RedOp op) {
-  return op == RedOp::kPreMulSum && is_float(type) && size_of(type) == 1 ? 4 : 8;
+  return op == RedOp::kPreMulSum && is_float(type) && size_of(type) == 1 ? 4 : kNarrowRanks;
 }
 
 // stored: the arguments are read from device memory (stored_entry_of). One device does all the
-// work.
-template <DataType type, RedOp op, bool stored = false>
+// work. wide: more than kMaxVectors sources, of what sums_in_groups() allows.
+template <DataType type, RedOp op, bool stored = false, bool wide = false>
 struct DirectReduce {
   using Args = ReduceArgs;
   using E = DeviceElement<type>;
@@ -76,10 +77,9 @@ struct DirectReduce {
   static constexpr int kMaxVectors = max_vectors(type, op);
   // True if the arithmetic of 8 inputs at once does not stay in registers beside a barrier.
   static constexpr bool kTight = type == DataType::kFloat16 && op == RedOp::kAvg;
-  // Sums of floats have their own code for 2 inputs, and for several rows of 2 and of 4; also for
-  // more than kMaxVectors (the planner's sums_of_many()), but averages of float64 lack registers.
+  // Sums of floats have their own code for 2 inputs, and for several rows of 2 and of 4.
   static constexpr bool kUsual = has_sum_kernel(type, op);
-  static constexpr bool kGroups = kUsual && !(type == DataType::kFloat64 && op == RedOp::kAvg);
+  static_assert(!wide || (sums_in_groups(type, op) && !stored));
   static constexpr int kRows = 8;  // vectors in flight per thread, of 2 or 4 inputs
 
   static RONDO_FN void run(const Args& args) {
@@ -200,7 +200,7 @@ struct DirectReduce {
   }
 
   RONDO_FN bool vectors_fit(unsigned misaligned) const {
-    bool fit = (kGroups || args.sources <= kMaxVectors) && misaligned % sizeof(T) == 0;
+    bool fit = (wide || args.sources <= kMaxVectors) && misaligned % sizeof(T) == 0;
     for (int s = 0; s < args.sources; ++s) fit = fit && misalignment(input(s)) == misaligned;
     for (int t = first_target(); t < end_target(); ++t)
       fit = fit && misalignment(output(t)) == misaligned;
@@ -214,13 +214,12 @@ struct DirectReduce {
         (sizeof(device::Vector) - misaligned) % sizeof(device::Vector) / sizeof(T);
     const std::uint64_t head = fit && to_boundary < count() ? to_boundary : count();
     const std::uint64_t vectors = (count() - head) / kPerVector;
-    if (kUsual && args.sources <= 2) {
+    if constexpr (wide) {
+      run_groups(head, 2 * vectors, deal);
+    } else if (kUsual && args.sources <= 2) {
       if constexpr (kUsual) run_vectors<2, kRows / 2>(head, vectors, deal);
     } else if (args.sources <= 4) {
       run_vectors<4, kUsual ? (kRows + 3) / 4 : 1>(head, vectors, deal);
-    } else if (kGroups && args.sources > kMaxVectors) {
-      if constexpr (kGroups)
-        run_groups(args, offset, segment, call_of_list, head, 2 * vectors, deal.first, deal.step);
     } else if constexpr (kMaxVectors == 8) {
       run_vectors<8, 1>(head, vectors, deal);
     }
@@ -258,15 +257,11 @@ struct DirectReduce {
   }
 
   // `words` of 8 bytes from element `head` on, of more inputs than are read at once: whole vectors
-  // would need too many registers. A call, so that the code of fewer inputs keeps its registers.
-  static RONDO_FN RONDO_NO_INLINE void run_groups(const Args& args, std::uint64_t offset,
-                                                  int segment, int call_of_list, std::uint64_t head,
-                                                  std::uint64_t words, std::uint64_t first,
-                                                  std::uint64_t step) {
-    const DirectReduce work{args, offset, segment, call_of_list};
+  // would need too many registers.
+  RONDO_FN void run_groups(std::uint64_t head, std::uint64_t words, const Deal& deal) const {
     RONDO_NO_UNROLL
-    for (std::uint64_t w = first; w < words; w += step)
-      work.reduce_groups(head + w * (kPerVector / 2));
+    for (std::uint64_t w = deal.first; w < words; w += deal.step)
+      reduce_groups(head + w * (kPerVector / 2));
   }
   RONDO_FN void reduce_groups(std::uint64_t at) const {
     using Math = SumMath<type>;

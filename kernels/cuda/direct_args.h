@@ -18,6 +18,9 @@ namespace rondo::cuda {
 inline constexpr int kMaxDirectRanks = 64;     // of one device, or of one host
 inline constexpr int kMaxSharingDevices = 72;  // that share a call's work: those of an NVL72
 inline constexpr int kArgumentDevices = 18;    // whose addresses are in arguments
+// Ranks whose data a kernel reads at once. Sums of floats of more have kernels of their own, "wide"
+// ones, which read groups of that number: their code would cost the others registers.
+inline constexpr int kNarrowRanks = 8;
 // Maximum threads per CTA, and CTAs per multiprocessor (kDirectCtas): 96 registers a thread.
 inline constexpr int kDirectThreads = 320;
 // The same for conversions and scalars, which need more registers: 128 a thread.

@@ -30,7 +30,7 @@ constexpr int place_of_own(int sources) { return sources == 1 ? 0 : 1; }
 
 struct CopyMath {
   using T = std::uint8_t;
-  static constexpr bool kReduces = false, kScales = false, kHeavy = false, kHasGroups = false;
+  static constexpr bool kReduces = false, kScales = false, kHeavy = false;
   static RONDO_FN CopyMath of(const CallRecord& /*call*/, int /*ranks*/, Factor /*factor*/) {
     return {};
   }
@@ -43,7 +43,7 @@ struct SumMath {
   using T = typename E::Storage;
   using Acc = typename E::Acc;
   using Sum = Reduction<RedOp::kSum>;
-  static constexpr bool kReduces = true, kScales = false, kHeavy = false, kHasGroups = true;
+  static constexpr bool kReduces = true, kScales = false, kHeavy = false;
   // Vectors in flight per thread and operand (of two): as many as registers allow.
   static constexpr int kRows = type == DataType::kFloat32   ? shapes::kSumRows
                                : type == DataType::kFloat16 ? 2

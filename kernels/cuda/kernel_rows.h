@@ -17,12 +17,18 @@ struct ConnectedRows {
   KernelEntry ll_push;    // by LL push
 };
 
+// The rows of more than kNarrowRanks ranks of one type.
+struct WideRows {
+  KernelEntry row[kWideRows];
+};
+
 // Each function serves some types; for others the row has no name.
 const DirectRows& rows_of_integers(DataType type);
 const DirectRows& rows_of_floats(DataType type);  // 16 bits and more
 const DirectRows& rows_of_float8(DataType type);
 const ConnectedRows& rows_of_sums(DataType type);
 const ConnectedRows& rows_of_any(DataType type);
+const WideRows& rows_of_wide(DataType type);
 
 const KernelEntry& row_of_copy();
 const KernelEntry& row_of_stored_copy();
@@ -32,6 +38,7 @@ const KernelEntry& row_of_p2p_probe();
 const KernelEntry& row_of_resolve();
 const KernelEntry& row_of_connected_copy();
 const KernelEntry& row_of_ll_push_copy();
+const KernelEntry& row_of_wide_ll_push_copy();
 const KernelEntry& row_of_messages();
 const KernelEntry& row_of_multicast(int row);  // row: kernel number - kFirstMulticastKernel
 

@@ -25,6 +25,11 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kStagedCopyKernel) return row_of_staged_copy();
   if (kernel == kClearLinesKernel) return row_of_clear_lines();
   if (kernel == kP2pProbeKernel) return row_of_p2p_probe();
+  if (kernel == kWideLLPushCopyKernel) return row_of_wide_ll_push_copy();
+  if (kernel >= kFirstWideKernel) {
+    const int row = kernel - kFirstWideKernel;
+    return rows_of_wide(static_cast<DataType>(row / kWideRows)).row[row % kWideRows];
+  }
   if (kernel == kConnectedCopyKernel) return row_of_connected_copy();
   if (kernel == kMessagesKernel) return row_of_messages();
   if (kernel >= kFirstMulticastKernel) return row_of_multicast(kernel - kFirstMulticastKernel);

@@ -60,7 +60,12 @@ inline constexpr int kStagedCopyKernel = kMessagesKernel + 1;
 inline constexpr int kClearLinesKernel = kStagedCopyKernel + 1;
 // Tries P2P between two devices (p2p_probe.h).
 inline constexpr int kP2pProbeKernel = kClearLinesKernel + 1;
-inline constexpr int kKernels = kP2pProbeKernel + 1;
+// Of more than kNarrowRanks ranks: sums and averages of floats. Per type: sums, averages, LL push.
+inline constexpr int kFirstWideKernel = kP2pProbeKernel + 1;
+inline constexpr int kWideRows = 3;
+inline constexpr int kWideSum = 0, kWideAvg = 1, kWideLLPush = 2;
+inline constexpr int kWideLLPushCopyKernel = kFirstWideKernel + kDataTypes * kWideRows;
+inline constexpr int kKernels = kWideLLPushCopyKernel + 1;
 
 constexpr bool depends_on_sign(RedOp op) {
   return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;
@@ -101,6 +106,18 @@ constexpr int connected_kernel(DataType type, RedOp op) {
 }
 constexpr int ll_push_kernel(DataType type, RedOp op) {
   return kFirstLLPushKernel + row_of_math(type, op);
+}
+
+// The kernels of more than kNarrowRanks ranks; those of fewer if there is none.
+constexpr int wide_kernel(DataType type, int row) {
+  return kFirstWideKernel + static_cast<int>(type) * kWideRows + row;
+}
+constexpr int wide_direct_kernel(DataType type, RedOp op) {
+  if (!sums_in_groups(type, op)) return direct_kernel(type, op);
+  return wide_kernel(type, op == RedOp::kSum ? kWideSum : kWideAvg);
+}
+constexpr int wide_ll_push_kernel(DataType type, RedOp op) {
+  return has_sum_kernel(type, op) ? wide_kernel(type, kWideLLPush) : ll_push_kernel(type, op);
 }
 
 constexpr int multicast_kernel(DataType type) {  // for types that multicast_sums() allows

@@ -11,7 +11,7 @@
 // Calls of a list continue the round numbers of the previous call. CTAs are not ordered, so a call
 // must not touch what another call writes.
 // Cost: one crossing of the link; n - 1 times the data leaves each rank. More than kLLPushAtOnce
-// ranks: a read of the device's own memory for each group of them, and for each address.
+// ranks (wide): a read of the device's own memory for each group of them, and for each address.
 #pragma once
 
 #include "kernels/algorithms/run_algorithm.h"
@@ -24,7 +24,7 @@
 
 namespace rondo::cuda {
 
-template <class Math>
+template <class Math, bool wide>
 class LLPushMemory {
   using T = typename Math::T;
   static constexpr std::uint64_t kWidth = sizeof(T);
@@ -87,11 +87,11 @@ class LLPushMemory {
          line += device::thread_count()) {
       const std::uint64_t own = read_input(piece.at, line, bytes);
       std::uint64_t result = 0;
-      if (Math::kHasGroups && args_.ranks > kLLPushAtOnce) {
+      if constexpr (wide) {
         if (!reduce_groups(line, own, &result)) return;
       } else {
         std::uint64_t operand[kLLPushAtOnce];
-        if (!take<false>(line, own, 0, operand)) return;
+        if (!take(line, own, 0, operand)) return;
         result = combine(operand);
       }
       write_output(to.at, line, bytes, result);
@@ -147,11 +147,10 @@ class LLPushMemory {
   }
   RONDO_FN device::Pair* lines_at(int at, int from) const {
     const std::uint64_t slot = round_ % kLLPushSlots;
+    const std::uint64_t senders = wide ? ll_push_senders(args_.ranks) : kLLPushAtOnce;
     const std::uint64_t block =
-        (device::cta_index() * kLLPushSlots + slot) * ll_push_senders(args_.ranks) +
-        static_cast<unsigned>(from);
-    std::byte* const staging =
-        args_.ranks <= kLLPushAtOnce ? args_.staging[at] : device::load(&args_.peers[at].lines);
+        (device::cta_index() * kLLPushSlots + slot) * senders + static_cast<unsigned>(from);
+    std::byte* const staging = wide ? device::load(&args_.peers[at].lines) : args_.staging[at];
     return reinterpret_cast<device::Pair*>(staging) + block * kLLPushLines;
   }
   RONDO_FN bool is_of_round(device::Pair pair) const {
@@ -184,17 +183,15 @@ class LLPushMemory {
   }
   // The same line of all ranks, group after group.
   RONDO_FN bool reduce_groups(std::uint64_t line, std::uint64_t own, std::uint64_t* result) const {
-    if constexpr (Math::kHasGroups) {
-      typename Math::template Groups<kLLPushAtOnce> groups;
-      int group = 0;
-      RONDO_NO_UNROLL
-      for (int first = 0; first < args_.ranks; first += kLLPushAtOnce, ++group) {
-        std::uint64_t operand[kLLPushAtOnce];
-        if (!take<true>(line, own, first, operand)) return false;
-        groups.add(group, size_of_group(first), operand);
-      }
-      *result = groups.result(math_, group);
+    typename Math::template Groups<kLLPushAtOnce> groups;
+    int group = 0;
+    RONDO_NO_UNROLL
+    for (int first = 0; first < args_.ranks; first += kLLPushAtOnce, ++group) {
+      std::uint64_t operand[kLLPushAtOnce];
+      if (!take(line, own, first, operand)) return false;
+      groups.add(group, size_of_group(first), operand);
     }
+    *result = groups.result(math_, group);
     return true;
   }
   RONDO_FN int size_of_group(int first) const {
@@ -204,16 +201,15 @@ class LLPushMemory {
   // Reads the same line of all peers, or of those of a group, from rank `first` on: all loads are
   // issued before any result is checked. One loop, without wait_until(), so that the operands stay
   // in registers.
-  template <bool in_groups>
   RONDO_FN bool take(std::uint64_t line, std::uint64_t own, int first,
                      std::uint64_t (&operand)[kLLPushAtOnce]) const {
     PollingWait wait;
     const device::Pair mine = pair_of(own);
     const device::Pair* const from_first = lines_at(args_.rank, first) + line;
     // In one register: one predicate per peer, kept from call to call, would be too many.
-    const int ranks = in_groups ? size_of_group(first) : args_.ranks;
+    const int ranks = wide ? size_of_group(first) : args_.ranks;
     unsigned peers = (1u << ranks) - 1;
-    if (!in_groups || (args_.rank >= first && args_.rank < first + kLLPushAtOnce))
+    if (!wide || (args_.rank >= first && args_.rank < first + kLLPushAtOnce))
       peers &= ~(1u << (args_.rank - first));
     RONDO_NO_UNROLL
     for (unsigned turns = 1;; ++turns) {
@@ -280,7 +276,8 @@ class LLPushMemory {
   std::uint64_t round_;
 };
 
-template <class Math>
+// wide: of more than kLLPushAtOnce ranks; then Math copies or has Groups.
+template <class Math, bool wide = false>
 struct LLPush {
   using Args = LLPushArgs;
   static constexpr int kThreads = Math::kHeavy ? kConnectedHeavyThreads : kConnectedThreads;
@@ -310,7 +307,7 @@ struct LLPush {
   }
 
  private:
-  using Memory = LLPushMemory<Math>;
+  using Memory = LLPushMemory<Math, wide>;
   struct PushAlgorithm {
     Memory& memory;
     Rounds rounds;

@@ -6,8 +6,9 @@
 // device memory between launches, so that a captured launch can be replayed. Plain structs, read by
 // host and device.
 //
-// More than kLLPushAtOnce ranks are read in groups of that number, and the kernels find their
-// staging in a table in device memory: arguments and registers are those of the small number.
+// More than kLLPushAtOnce ranks have kernels of their own (LLPush<Math, true>): these read groups
+// of that number, and find the ranks' staging in a table in device memory, as arguments have no
+// room.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 namespace rondo::cuda {
 
 inline constexpr int kMaxLLPush = 72;  // ranks, one per device: those of an NVL72
-inline constexpr int kLLPushAtOnce = 8;
+inline constexpr int kLLPushAtOnce = kNarrowRanks;
 inline constexpr int kLLPushCtas = 16;
 inline constexpr int kLLPushSlots = 2;
 inline constexpr std::uint64_t kLLPushLines = 512;  // per slot and sender: 4 KiB of data

@@ -147,17 +147,54 @@ TEST(HiddenGpusLimits, KnowTheDistanceOfWhatAProcessDoesNotSee) {
   EXPECT_EQ(lines_of_all(logs, 3, "WARN"), 0);
 }
 
-TEST(EightHiddenGpus, UseP2p) {
+// Eight processes with a GPU each: what they see of the GPUs, and what P2P is worth.
+enum class View { kAllVisible, kOneEach, kMixed };
+enum class P2p { kWorks, kNone, kLies };
+constexpr View kEveryView[] = {View::kAllVisible, View::kOneEach, View::kMixed};
+constexpr P2p kEveryP2p[] = {P2p::kWorks, P2p::kNone, P2p::kLies};
+constexpr const char* kNamesOfViews[] = {"all_visible", "one_each", "mixed"};
+constexpr const char* kNamesOfP2p[] = {"p2p", "no_p2p", "p2p_that_lies"};
+constexpr const char* kSettingsOfP2p[] = {"p2p=all", "p2p=none", "p2p=copies"};
+
+Layout eight_of(View view) {
   Layout layout;
   for (int gpu = 0; gpu < 8; ++gpu) {
-    layout.processes.push_back({0});
-    layout.of_process.push_back(sees(std::to_string(gpu).c_str()));
+    const bool sees_one = view == View::kOneEach || (view == View::kMixed && gpu % 3 != 1);
+    layout.processes.push_back({sees_one ? 0 : gpu});
+    layout.of_process.push_back(sees_one ? sees(std::to_string(gpu).c_str()) : Environment{});
   }
+  return layout;
+}
+
+using EightCase = std::tuple<View, P2p>;
+class EightGpus : public testing::TestWithParam<EightCase> {};
+INSTANTIATE_TEST_SUITE_P(
+    Each, EightGpus, testing::Combine(testing::ValuesIn(kEveryView), testing::ValuesIn(kEveryP2p)),
+    [](const auto& info) {
+      return std::string(kNamesOfViews[static_cast<int>(std::get<View>(info.param))]) + "_" +
+             kNamesOfP2p[static_cast<int>(std::get<P2p>(info.param))];
+    });
+
+// Collectives, messages, graphs. Ranks 0 and 1 of the mixed view do not both see only their own.
+TEST_P(EightGpus, RunEveryCallByTheBestWayThatWorks) {
+  const auto [view, p2p] = GetParam();
+  const Environment setting{{"RONDO_SIMT", kSettingsOfP2p[static_cast<int>(p2p)]}};
   const RankLogs logs;
-  run_all(layout, logs);
-  EXPECT_GE(lines_of_all(logs, 8, "messages of rank 7 to rank 0: P2P"), 1);
-  EXPECT_GE(lines_of_all(logs, 8, "oneshot"), 1) << "LL push";
-  EXPECT_EQ(lines_of_all(logs, 8, "WARN"), 0);
+  run_all(eight_of(view).under(setting), logs);
+  const auto lines = [&](const char* what) { return lines_of_all(logs, 8, what); };
+  const bool works = p2p == P2p::kWorks;
+  EXPECT_EQ(lines("messages of rank 7 to rank 0: P2P") >= 1, works);
+  EXPECT_EQ(lines("messages of rank 7 to rank 0: host") >= 1, !works);
+  EXPECT_EQ(lines("oneshot") >= 1, works) << "LL push";
+  EXPECT_EQ(lines(kLost) >= 1, p2p == P2p::kLies);
+  // Where no driver can be asked: one line for each process.
+  const int tried = view == View::kOneEach ? 8 : 0;
+  if (view != View::kMixed) {
+    EXPECT_EQ(lines(kUnmapped), p2p == P2p::kNone ? tried : 0);
+  }
+  if (works) {
+    EXPECT_EQ(lines("WARN"), 0);
+  }
 }
 
 // CUDA shows no GPU for a list that names one twice. Its rank would be on host memory, the others

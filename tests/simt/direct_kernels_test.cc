@@ -87,7 +87,8 @@ void DirectKernels::all_reduce(TestDevice& gpu, const Case& c, Random& random) {
   args.calls = 1, args.count[0] = c.count, args.ranks = c.ranks;
   args.sources = args.targets = c.ranks, args.segments = 1;
   GpuLaunch launch;
-  launch.kernel = cuda::direct_kernel(c.type, c.op);
+  launch.kernel = c.ranks > cuda::kNarrowRanks ? cuda::wide_direct_kernel(c.type, c.op)
+                                               : cuda::direct_kernel(c.type, c.op);
   launch.grid = 1 + static_cast<unsigned>(random.below(3));
   launch.block = 32u << random.below(2);
   launch.arguments = &args, launch.argument_bytes = sizeof args;

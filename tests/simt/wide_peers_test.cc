@@ -10,13 +10,14 @@ namespace rondo::simt {
 namespace {
 
 using cuda::CopyMath;
+using WideLLPushSum = cuda::LLPush<cuda::SumMath<DataType::kInt32>, true>;
 
 bool ll_push_sums_twice(const MachineOptions& options, int ranks, std::uint64_t count,
                         unsigned ctas) {
   TestMachine machine(options);
   Peers peers(machine, ranks, count, count);
   for (int call = 0; call < 2; ++call) {
-    peers.launch_ll_push<LLPushSum>(count, 32, 4, ctas);
+    peers.launch_ll_push<WideLLPushSum>(count, 32, 4, ctas);
     if (!machine.run() || !peers.have_sums(count)) return false;
   }
   return true;
@@ -50,7 +51,7 @@ TEST(WidePeers, GatherByLLPush) {
   constexpr std::uint64_t kBytes = 101;
   TestMachine machine({.seed = 4, .devices = kMaxPeers});
   Peers peers(machine, kRanks, kBytes / 4 + 1, kRanks * (kBytes / 4 + 1));
-  peers.launch_ll_push<cuda::LLPush<CopyMath>>(kBytes, 64, 1, 2);
+  peers.launch_ll_push<cuda::LLPush<CopyMath, true>>(kBytes, 64, 1, 2);
   ASSERT_TRUE(machine.run());
   for (int r = 0; r < kRanks; ++r)
     for (int from = 0; from < kRanks; ++from)
@@ -66,7 +67,7 @@ TEST(WidePeers, NameThePeerThatDoesNotCome) {
   TestMachine machine({.seed = 6, .devices = kMaxPeers});
   Peers peers(machine, kRanks, 50, 50, 50'000'000);
   for (int r = 0; r < kRanks; ++r)
-    if (r != kMissing) peers.launch_ll_push_on<LLPushSum>(r, 50, 64, 4, 1);
+    if (r != kMissing) peers.launch_ll_push_on<WideLLPushSum>(r, 50, 64, 4, 1);
   constexpr int kMaxRuns = 1000;
   for (int i = 0; i < kMaxRuns && peers.control(0).gave_up == 0; ++i) machine.run();
   machine.run();
@@ -75,7 +76,7 @@ TEST(WidePeers, NameThePeerThatDoesNotCome) {
   EXPECT_EQ(peers.control(0).progress[0].done, 0u);
 }
 
-using FloatSum = cuda::DirectReduce<DataType::kFloat32, RedOp::kSum>;
+using FloatSum = cuda::DirectReduce<DataType::kFloat32, RedOp::kSum, false, true>;
 float float_value(int rank, std::uint64_t i) {
   return static_cast<float>(static_cast<double>(i * 7919 % 1000) / 3 - 90.0 * (rank % 5) + rank);
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/cuda/device.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -11,14 +15,6 @@
 #include "topology/graph/graph.h"
 
 namespace rondo::gpu {
-
-Status check(GpuError error, const char* what) {
-  if (error == kGpuSuccess) return ok_status();
-  const GpuApi& api = *gpu_api();
-  const char* remedy = error == kGpuOutOfMemory ? "; free device memory, or use fewer ranks" : "";
-  return fail(StatusCode::kUnhandledCudaError, "CUDA failure: {} ({}) in {}{}",
-              api.error_text(error), api.error_name(error), what, remedy);
-}
 
 std::string bus_id_of(int device) {
   char text[32] = "";
@@ -54,7 +50,34 @@ Status ask_what_is_current() {
   return ok_status();
 }
 
+// Errors after which a process can use its GPU no longer.
+bool loses_gpu(GpuError error) {
+  constexpr GpuError kAll[] = {kGpuUnavailable,    kGpuEccUncorrectable, kGpuNvLinkUncorrectable,
+                               kGpuIllegalAddress, kGpuLaunchFailure,    kGpuUnknownError};
+  return std::find(std::begin(kAll), std::end(kAll), error) != std::end(kAll);
+}
+
+std::string remedy_for(GpuError error) {
+  if (error == kGpuOutOfMemory) return "; free device memory, or use fewer ranks";
+  if (!loses_gpu(error)) return "";
+  const Entered& here = entered_here;
+  const std::string gpu =
+      here.inside && here.device != kUnknown ? bus_id_of(here.device) : std::string();
+  return fmt::format(
+      "; the process has lost GPU{}{}: dmesg says why in a line of NVRM, by an Xid (79: it left "
+      "the bus; 48, 63, 94, 95: its memory; 74: NVLink; 13, 31: a kernel of the program): restart "
+      "the job, after a fault of the hardware without that GPU",
+      gpu.empty() ? "" : " ", gpu);
+}
+
 }  // namespace
+
+Status check(GpuError error, const char* what) {
+  if (error == kGpuSuccess) return ok_status();
+  const GpuApi& api = *gpu_api();
+  return fail(StatusCode::kUnhandledCudaError, "CUDA failure: {} ({}) in {}{}",
+              api.error_text(error), api.error_name(error), what, remedy_for(error));
+}
 
 DeviceScope::DeviceScope()
     : outermost_(!entered_here.inside), in_any_(entered_here.any), before_(entered_here.device) {

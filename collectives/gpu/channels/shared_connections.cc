@@ -198,8 +198,8 @@ class Sharing {
     RONDO_WARN(
         "rank {}'s process does not see the GPUs of {} of its host and cannot map their memory "
         "({}): data between them pass through host memory, which is slower than P2P. If these GPUs "
-        "have P2P (nvidia-smi topo -p2p w), let every process see all of them "
-        "(CUDA_VISIBLE_DEVICES; Slurm: --gpu-bind=none), and choose by cudaSetDevice "
+        "have P2P (nvidia-smi topo -p2p w; MIG instances never do), let every process see all of "
+        "them (CUDA_VISIBLE_DEVICES; Slurm: --gpu-bind=none), and choose by cudaSetDevice "
         "(torch.cuda.set_device)",
         peers_.first_rank(), fault_texts::list_of(unmapped_), why_unmapped_);
   }

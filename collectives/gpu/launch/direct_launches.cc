@@ -150,8 +150,10 @@ Status DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers>
                               const Slices* slices) {
   const int n = static_cast<int>(buffers.size());
   const bool to_root = record.collective == Collective::kReduce;
-  const Kind kind{cuda::direct_kernel(record.type, record.op), threads_of(record), n,
-                  to_root ? 1 : n, record.collective == Collective::kReduceScatter};
+  const int kernel = n > cuda::kNarrowRanks ? cuda::wide_direct_kernel(record.type, record.op)
+                                            : cuda::direct_kernel(record.type, record.op);
+  const Kind kind{kernel, threads_of(record), n, to_root ? 1 : n,
+                  record.collective == Collective::kReduceScatter};
   const std::uint64_t bytes = record.count * size_of(record.type);
   cuda::ReduceArgs& args = reductions_;
   if (meets() && copies_.items > 0) RONDO_CHECK_OK(flush());  // calls meet in order

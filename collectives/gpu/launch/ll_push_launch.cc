@@ -37,7 +37,11 @@ Status launch_ll_push(const DeviceLaunch& launch) {
   for (int r = 0; r < args.ranks && args.ranks <= cuda::kLLPushAtOnce; ++r)
     args.staging[r] = connections.staging(r);
   args.control = connections.control(rank);
-  return launch.launch(first.kernel(), ctas, threads, cuda::kLLPushShared, args);
+  const CallRecord& record = first.record;
+  const int wide = first.copies() ? cuda::kWideLLPushCopyKernel
+                                  : cuda::wide_ll_push_kernel(record.type, record.op);
+  return launch.launch(args.ranks > cuda::kNarrowRanks ? wide : first.kernel(), ctas, threads,
+                       cuda::kLLPushShared, args);
 }
 
 }  // namespace rondo::gpu

@@ -86,6 +86,11 @@ Result<GpuFacts> facts_of_device(int device, int min_ctas, int max_ctas) {
   return facts;
 }
 
+// Two instances of one GPU in MIG mode: they have its bus id, and UUIDs of their own.
+bool is_other_instance(int device, const GpuId& own, const std::string& bus_id, const GpuId& id) {
+  return own != id && !bus_id.empty() && bus_id == bus_id_of(device);
+}
+
 // Whether this rank's device may use the memory of each of its host's ranks' devices. Launchers
 // often give each process only its own GPU: ranks on others are `hidden`, and reached until mapping
 // their memory has failed (shared_connections.cc). `graph`: of this host, for NCCL_P2P_LEVEL; may
@@ -108,6 +113,12 @@ Result<Blob> reach_of_device(const BindingRequest& request, std::span<const GpuF
   for (const int rank : members.local_ranks) {
     const auto r = static_cast<std::size_t>(rank);
     const auto peer = seen.find(all[r].uuid);
+    if (is_other_instance(device, all[members.rank].uuid, request.records[r].bus_id, all[r].uuid)) {
+      RONDO_INFO(kInit, "ranks {} and {} are on two MIG instances of GPU {}, which have no P2P",
+                 members.rank, rank, request.records[r].bus_id);
+      row.push_back(std::byte{0});
+      continue;
+    }
     RONDO_TRY(const bool reaches, peer != seen.end()
                                       ? may_reach(device, peer->second, graph)
                                       : may_try(device, request.records[r].bus_id, graph));

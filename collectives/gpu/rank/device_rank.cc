@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/rank/device_rank.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -175,8 +177,13 @@ Status DeviceRank::post_one_sided(std::span<const Call> calls) {
 
 Status DeviceRank::fault_of_post(const Status& posted, const Mismatch& mismatch) {
   RONDO_CHECK_OK(state_.faults.standing());
-  Fault found =
-      Fault::found_by(state_.members.rank, posted.code(), mismatch.peer, posted.error().text);
+  const Membership& members = state_.members;
+  // The others get the name of the rank whose GPU failed.
+  const bool is_own = mismatch.peer < 0 && posted.code() == StatusCode::kUnhandledCudaError;
+  Fault found = Fault::found_by(
+      members.rank, posted.code(), is_own ? members.rank : mismatch.peer,
+      is_own ? fmt::format("{}: {}", members.name_of(members.rank), posted.error().text)
+             : posted.error().text);
   found.own = mismatch.own;
   found.other = mismatch.other;
   state_.faults.raise(std::move(found));

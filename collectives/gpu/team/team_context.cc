@@ -17,7 +17,12 @@ Status load_kernels_of(const DevicePlanFacts& facts) {
                              cuda::kStagedCopyKernel, cuda::kClearLinesKernel};
   for (int row = 0; row < cuda::kMulticastKernels && facts.hosts == 1; ++row)
     copies.push_back(cuda::kFirstMulticastKernel + row);
-  return load_kernels(copies, {cuda::direct_kernel, cuda::connected_kernel, cuda::ll_push_kernel});
+  if (facts.ranks <= cuda::kNarrowRanks)
+    return load_kernels(copies,
+                        {cuda::direct_kernel, cuda::connected_kernel, cuda::ll_push_kernel});
+  copies.push_back(cuda::kWideLLPushCopyKernel);
+  return load_kernels(copies, {cuda::direct_kernel, cuda::wide_direct_kernel,
+                               cuda::connected_kernel, cuda::wide_ll_push_kernel});
 }
 
 }  // namespace

@@ -47,6 +47,19 @@ constexpr Attribute kAttributes[] = {
     {GpuAttribute::kHostNuma, 0},
 };
 
+// The attributes in which a device of the other kind differs (kinds=mixed).
+constexpr Attribute kOfOtherKind[] = {
+    {GpuAttribute::kMajor, 8},
+    {GpuAttribute::kMinor, 9},
+    {GpuAttribute::kL2Bytes, 48 << 20},
+    {GpuAttribute::kMaxThreadsPerMultiprocessor, 1536},
+    {GpuAttribute::kMaxSharedPerBlockOptin, 99 << 10},
+    {GpuAttribute::kMulticast, 0},
+};
+bool is_other_kind(int number) {
+  return platform().config.mixed && platform().device_of(number) % 2 == 1;
+}
+
 struct ErrorText {
   GpuError error;
   const char* name;
@@ -129,8 +142,14 @@ GpuError set_device(int device) {
 
 GpuError attribute(int* value, GpuAttribute which, int device) {
   if (!exists(device)) return kGpuInvalidDevice;
+  const bool other = is_other_kind(device);
   if (which == GpuAttribute::kMultiprocessors) {
-    *value = platform().config.multiprocessors;
+    *value = platform().config.multiprocessors / (other ? 2 : 1);
+    return kGpuSuccess;
+  }
+  for (const Attribute& row : kOfOtherKind) {
+    if (!other || row.which != which) continue;
+    *value = row.value;
     return kGpuSuccess;
   }
   if (which == GpuAttribute::kMulticast) {
@@ -163,11 +182,12 @@ GpuError attribute(int* value, GpuAttribute which, int device) {
 
 GpuError device_name(char* text, std::size_t size, int device) {
   if (!exists(device)) return kGpuInvalidDevice;
-  return print(text, size, "Emulated GPU");
+  return print(text, size, is_other_kind(device) ? "Emulated L40" : "Emulated GPU");
 }
 GpuError pci_bus_id(char* text, std::size_t size, int number) {
-  const int device = platform().device_of(number);
+  int device = platform().device_of(number);
   if (device < 0) return kGpuInvalidDevice;
+  if (const int instances = platform().config.mig) device /= instances;
   const std::vector<std::string>& given = platform().config.bus_ids;
   if (device < static_cast<int>(given.size()))
     return print(text, size, "{}", given[static_cast<std::size_t>(device)]);

@@ -73,21 +73,17 @@ void set_registers(Config& config, const std::string& registers) {
 }
 
 // The device that an entry of CUDA_VISIBLE_DEVICES names; -1: none, or several.
-int named_device(std::string_view entry, int devices) {
+int named_device(std::string_view entry, int devices, bool mig) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (!entry.empty() && entry.size() < 9 && std::all_of(entry.begin(), entry.end(), is_digit)) {
     const int device = std::atoi(std::string(entry).c_str());
     return device < devices ? device : -1;
   }
-  constexpr std::string_view kOfGpus = "GPU-";
-  if (!entry.starts_with(kOfGpus) || entry.size() == kOfGpus.size()) return -1;
+  constexpr std::size_t kPrefix = 4;
+  if (entry.size() <= kPrefix) return -1;
   int found = -1;
   for (int device = 0; device < devices; ++device) {
-    std::string text(kOfGpus);
-    const auto uuid = uuid_of(device);
-    for (std::size_t i = 0; i < uuid.size(); ++i)
-      text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
-    if (!text.starts_with(entry)) continue;
+    if (!uuid_text(device, mig).starts_with(entry)) continue;
     if (found >= 0) return -1;
     found = device;
   }
@@ -128,6 +124,12 @@ void set_ordering(Config& config, const std::string& ordering) {
   config.ordered_writes = ordering == "owner";
 }
 
+void set_kinds(Config& config, const std::string& kinds) {
+  if (kinds != "equal" && kinds != "mixed")
+    refuse(fmt::format("RONDO_SIMT has kinds '{}'; there are equal and mixed", kinds));
+  config.mixed = kinds == "mixed";
+}
+
 void set(Config& config, const std::string& key, const std::string& value) {
   if (key == "mode") return set_mode(config, value);
   if (key == "p2p") return set_p2p(config, value);
@@ -136,6 +138,7 @@ void set(Config& config, const std::string& key, const std::string& value) {
   if (key == "frees") return set_frees(config, value);
   if (key == "registers") return set_registers(config, value);
   if (key == "ordering") return set_ordering(config, value);
+  if (key == "kinds") return set_kinds(config, value);
   const std::uint64_t n = number("a value in RONDO_SIMT", value);
   if (key == "queues") {
     config.queues = static_cast<int>(n);
@@ -143,6 +146,8 @@ void set(Config& config, const std::string& key, const std::string& value) {
     config.multiprocessors = static_cast<int>(n);
   } else if (key == "memory") {
     config.memory_mib = n;
+  } else if (key == "mig") {
+    config.mig = static_cast<int>(n);
   } else if (key == "commands") {
     config.commands = n;
   } else if (key == "slices") {
@@ -209,6 +214,8 @@ std::string Config::reproducer() const {
   text += fmt::format(" RONDO_SIMT=mode={},queues={},p2p={},multiprocessors={}", mode, queues,
                       kP2p[static_cast<int>(p2p)], multiprocessors);
   if (!multicast) text += ",multicast=0";
+  if (mig != 0) text += fmt::format(",mig={}", mig);
+  if (mixed) text += ",kinds=mixed";
   if (!topology.empty()) text += ",topology=" + topology;
   if (!dmabuf) text += ",dmabuf=0";
   if (fabric != 0) text += fmt::format(",fabric={}", fabric);
@@ -231,18 +238,27 @@ std::string Config::reproducer() const {
 std::vector<int> Config::visible_devices() const {
   std::vector<int> found;
   if (!visible) {
-    for (int device = 0; device < devices; ++device) found.push_back(device);
+    for (int device = 0; device < (mig != 0 ? 1 : devices); ++device) found.push_back(device);
     return found;
   }
   for (std::string_view left = *visible; !left.empty();) {
     const std::size_t comma = std::min(left.find(','), left.size());
-    const int device = named_device(left.substr(0, comma), devices);
+    const int device = named_device(left.substr(0, comma), devices, mig != 0);
     if (device < 0) break;
     if (std::find(found.begin(), found.end(), device) != found.end()) return {};
     found.push_back(device);
+    if (mig != 0) break;
     left.remove_prefix(std::min(comma + 1, left.size()));
   }
   return found;
+}
+
+std::string uuid_text(int device, bool mig) {
+  std::string text = mig ? "MIG-" : "GPU-";
+  const auto uuid = uuid_of(device);
+  for (std::size_t i = 0; i < uuid.size(); ++i)
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+  return text;
 }
 
 std::array<unsigned char, 16> uuid_of(int device) {

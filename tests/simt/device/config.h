@@ -18,6 +18,10 @@
 //     topology=FILE     devices get the bus ids of the GPUs of NCCL's topology file, in its order;
 //                       set NCCL_TOPO_FILE to the same file for Rondo
 //     multiprocessors=N, memory=MiB       per device
+//     mig=N             every N devices are MIG instances of one GPU: they have its bus id, a UUID
+//                       that begins with MIG-, and no peer access; a process sees only its first
+//     kinds=equal|mixed mixed: devices with odd numbers are of another kind, an L40: compute
+//                       capability 8.9, half of the multiprocessors, no multicast
 //     lines=torn|whole          whether lines of 128 bytes reach a device's memory whole
 //     multicast=0|1     whether devices support multicast objects
 //     dmabuf=0|1        whether device memory can be exported as dmabuf files
@@ -71,6 +75,8 @@ struct Config {
   std::string topology{};              // the file name, for reproducer()
   std::vector<std::string> bus_ids{};  // by device; missing ones are generated
   int multiprocessors = 132;
+  int mig = 0;  // instances per GPU; 0: no MIG
+  bool mixed = false;
   std::uint64_t memory_mib = 4096;
   std::uint64_t commands = 1000;
   int cooperative = 0;
@@ -97,5 +103,7 @@ struct Config {
 };
 
 std::array<unsigned char, 16> uuid_of(int device);
+// As CUDA_VISIBLE_DEVICES names it: "GPU-726f6e64-6f20-7369-6d74-206770752001".
+std::string uuid_text(int device, bool mig);
 
 }  // namespace rondo::simt

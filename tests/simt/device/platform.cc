@@ -228,7 +228,7 @@ GpuError Platform::unsafe_while_capturing() {
 }
 
 bool Platform::reaches(int device, int peer) const {
-  if (device == peer) return false;
+  if (device == peer || config.mig != 0) return false;
   switch (config.p2p) {
     case Config::PeerAccess::kAll:
     case Config::PeerAccess::kLost:

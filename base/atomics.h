@@ -6,6 +6,11 @@
 // explorer in tests/ supplies one with store buffers and runs all interleavings. The data that the
 // atomics guard (records, payloads) is accessed by load_plain and store_plain: ordinary accesses,
 // which let the explorer check that something orders them.
+// A relaxed access is right in three cases; where it is another one, a comment says why:
+//   - a load of a word that this thread alone writes (its ends of slots, steps and records);
+//   - a hint, whose wrong value costs time and no result (cores, parked flags, counts, times);
+//   - a store that a later release store or fence of this thread orders (park(), GroupList, the
+//     words of ProgressLine before its count of waits).
 // Cost: one instruction each; store_seq_cst is an xchg on x86 (about 5 ns), fence_seq_cst the same.
 #pragma once
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/trace/metrics.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -83,6 +84,11 @@ Status Metrics::open_at(const MetricsPlace& place) {
     RONDO_TRY(listener_, listen_at_place(*place.listen));
     return ok_status();
   }
+  // The last process removes the file: root would remove /dev/null.
+  struct stat about {};
+  const bool exists = lstat(place.file.c_str(), &about) == 0;
+  if (exists && !S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode))
+    return fail(StatusCode::kInvalidUsage, "it is {}", kind_of_file(about.st_mode));
   RONDO_CHECK_OK(write_output(place.file, text()));
   file_ = place.file;
   next_write_ = net::Clock::now() + to_nanoseconds(kFileSeconds);

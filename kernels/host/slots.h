@@ -3,8 +3,8 @@
 //
 // Guarantees: a slot is filled only while it is free (tail - head < slot_count) and read only once
 // it is full. After a store that may wake a waiter, that waiter's doorbell is rung. The caller does
-// the waiting: ready() returns whether the next slot may be used. Cost per slot: one load of the
-// peer's counter and one seq_cst store.
+// the waiting: ready() returns whether the next slot may be used. Relaxed loads are those of the
+// end's own counter. Cost per slot: one load of the peer's counter and one seq_cst store.
 #pragma once
 
 #include <cassert>

@@ -11,6 +11,26 @@ rm -rf $HOME
 mkdir $HOME
 cd $HOME
 
+# LINE COMMAND...: fails, and the last line on stderr holds LINE.
+fails_with() {
+  local line=$1
+  shift
+  ! "$@" >/dev/null 2>said.txt || { echo "it ran: $*"; exit 1; }
+  tail -n 1 said.txt | grep -q "$line" || { cat said.txt; exit 1; }
+}
+if python3 -c 'import struct, sys; sys.exit(struct.calcsize("P") != 4)'; then
+  python3 -m venv venv
+  ! venv/bin/pip install -q --no-index /tmp/rondo_ccl-*.whl >pip.txt 2>&1
+  grep -q 'not a supported wheel' pip.txt
+  unzip -q /tmp/rondo_ccl-*.whl -d unpacked
+  export PYTHONPATH=unpacked
+  fails_with 'Rondo needs a 64-bit Python; this one has 32 bits' python3 -c 'import rondo.library'
+  chmod +x unpacked/rondo/bin/rondo
+  fails_with 'Rondo needs a 64-bit Python; this one has 32 bits' python3 -m rondo doctor
+  echo "32 bits: pip refuses the wheel, the first import says why"
+  exit 0
+fi
+
 torch=
 if python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
   python3 -m venv venv

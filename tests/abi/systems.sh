@@ -3,12 +3,13 @@
 # The released wheel in root file systems of other distributions, made below build/systems.
 #   tests/abi/systems.sh           all of them; those that cannot be fetched are named
 #   tests/abi/systems.sh trixie    some
-# Where Python is older than 3.10 the wheel's command and libraries run without it. As root: the
-# wheel is tried by the user nobody, in namespaces that end with all their processes.
+# Where Python is older than 3.10 the wheel's command and libraries run without it. i386 is a
+# bookworm with a 32-bit Python, which must refuse the wheel. As root: the user nobody tries the
+# wheel, in namespaces that end with all their processes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 systems=("$@")
-[ $# -gt 0 ] || systems=(buster bullseye bookworm trixie focal jammy noble resolute)
+[ $# -gt 0 ] || systems=(buster bullseye bookworm trixie focal jammy noble resolute i386)
 seconds=600
 .ci/install.sh --deb
 find_wheel() { wheel=$(ls build/wheels/rondo_ccl-*manylinux_2_28_"$(uname -m)".whl 2>/dev/null); }
@@ -18,13 +19,14 @@ find_wheel || { .ci/wheel.sh --release && find_wheel; }
 # so debootstrap warns that it does not check them.
 fetch() {
   local log=build/systems/$1.log from=(http://deb.debian.org/debian)
-  local options=(--variant=minbase --include=python3,python3-venv,unzip)
+  local options=(--variant=minbase --include=python3,python3-venv,unzip) release=$1
   case $1 in
+    i386) options+=(--arch=i386) release=bookworm ;;
     focal | jammy | noble | resolute)
       from=(http://archive.ubuntu.com/ubuntu /usr/share/debootstrap/scripts/jammy)
       options+=(--components=main,universe) ;;
   esac
-  debootstrap "${options[@]}" "$1" "build/systems/$1" "${from[@]}" >"$log" 2>&1 ||
+  debootstrap "${options[@]}" $release "build/systems/$1" "${from[@]}" >"$log" 2>&1 ||
     { echo "not run: $1: $(grep -m 1 '^E: ' "$log" || tail -n 1 "$log")"; return 1; }
 }
 
@@ -51,7 +53,7 @@ try() {
   mount -t proc proc "$root/proc"
   mkdir -p "$root/opt/torch"
   [ ! -e "$torch/complete" ] || mount --bind "$torch" "$root/opt/torch"
-  ulimit -u 2000
+  ulimit -u 400
   chroot --userspec=nobody "$root" bash /tmp/system_tried.sh
 }
 export -f try
@@ -66,7 +68,7 @@ for system in "${systems[@]}"; do
     touch "$root/complete"
   fi
   python=$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-  [[ $python == 3.? ]] || fetch_torch "$python"
+  [[ $python == 3.? || $system == i386 ]] || fetch_torch "$python"
   rm -f "$root"/tmp/rondo_ccl-*
   cp "$wheel" tests/abi/system_tried.sh "$root/tmp/"
   timeout -s KILL $seconds unshare --mount --pid --fork --kill-child \

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job serves its metrics at a port or as a file; what is wrong with either costs one line.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -166,7 +168,11 @@ TEST(MetricsInAFile, AreReplacedAndRemovedAtTheEnd) {
 TEST(MetricsThatCannotBeServed, CostOneLine) {
   const TemporaryFolder folder;
   const TakenPort taken;
+  const std::string fifo = folder.path() + "/fifo";  // as a device: nothing may remove it
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const Fd reader(::open(fifo.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   const std::pair<std::string, std::string> cases[] = {
+      {fifo, "it is a FIFO"},
       {std::to_string(taken.port), "Address already in use"},
       {"/proc/none/x.prom", "No such file or directory"},
       {"70000", "70000"}};
@@ -190,6 +196,7 @@ TEST(MetricsThatCannotBeServed, CostOneLine) {
     EXPECT_THAT(text, HasSubstr("the job goes on without metrics"));
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
   }
+  EXPECT_EQ(access(fifo.c_str(), F_OK), 0);
 }
 
 }  // namespace

@@ -20,10 +20,15 @@ constexpr std::size_t kLargestGrowth = std::size_t{1} << 30;  // unless a reques
 constexpr std::size_t kFilePerMemory = 16;                    // room for partly empty extents
 
 std::size_t round_up(std::size_t bytes) {
-  return (bytes + Arena::kAlignment - 1) & ~(Arena::kAlignment - 1);
+  return (bytes + Arena::alignment() - 1) & ~(Arena::alignment() - 1);
 }
 
 }  // namespace
+
+std::size_t Arena::alignment() {
+  static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return page;
+}
 
 Arena::Arena(Fd fd, Mapping table, std::size_t memory, std::size_t file)
     : fd_(std::move(fd)),
@@ -192,7 +197,7 @@ bool Arena::is_reachable(const void* memory, std::size_t bytes) const {
 
 Status Arena::cut_off(const void* memory, std::size_t bytes) {
   const auto at = reinterpret_cast<std::uintptr_t>(memory);
-  auto* next = reinterpret_cast<std::byte*>(at & ~(kAlignment - 1));
+  auto* next = reinterpret_cast<std::byte*>(at & ~(alignment() - 1));
   auto* const end = reinterpret_cast<std::byte*>(round_up(at + bytes));
   std::lock_guard lock(mutex_);
   while (next < end) {  // skip pages that are already cut off
@@ -226,7 +231,7 @@ Status Arena::make_private(std::byte* begin, std::size_t bytes) {
            static_cast<off_t>(offset_of(extent_of(begin), begin))) == MAP_FAILED)
     return fail_errno(errno, "cannot map {} bytes again (vm.max_map_count?)", bytes);
   RONDO_CHECK_OK(commit(begin, bytes, "a buffer that peers may still reach"));
-  for (std::byte* page = begin; page < begin + bytes; page += kAlignment)  // if commit() cannot
+  for (std::byte* page = begin; page < begin + bytes; page += alignment())  // if commit() cannot
     std::atomic_ref<std::uint8_t>(reinterpret_cast<std::uint8_t&>(*page)).fetch_or(0);
   return ok_status();
 }

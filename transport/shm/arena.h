@@ -4,8 +4,8 @@
 // One sparse memory file per process. Processes exchange its descriptor at communicator init, so
 // peers can read and write a buffer in it in place; they address it by its place
 // (transport/connection.h). The file is mapped extent by extent as it grows, in this process and in
-// peers, so address space is used only for allocated memory. Guarantees: allocate() returns
-// 4096-aligned zeroed memory that is present, or an error; a freed range returns its memory to the
+// peers, so address space is used only for allocated memory. Guarantees: allocate() returns zeroed
+// memory that is present, on pages of its own, or an error; a freed range returns its memory to the
 // system; extents never move. If ulimit -f is below the wanted file size, the file is as large as
 // the limit allows. A forked child creates its own arena.
 // Cost: allocation is a system call and a first touch; never in a data path.
@@ -26,7 +26,8 @@ namespace rondo::shm {
 
 class Arena {
  public:
-  static constexpr std::size_t kAlignment = 4096;
+  // Of allocated memory: a page of the system (4, 16 or 64 KiB), which cut_off() can make private.
+  static std::size_t alignment();
 
   // This process's arena, created at first use.
   static Result<std::shared_ptr<Arena>> of_process();

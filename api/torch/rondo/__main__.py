@@ -5,6 +5,8 @@ import os
 import pathlib
 import sys
 
+from rondo import system
+
 ROOT = pathlib.Path(__file__).resolve().parent  # a prefix: bin, lib, include, share
 
 
@@ -13,7 +15,8 @@ def start(name: str) -> None:
     try:
         os.execv(program, [name, *sys.argv[1:]])
     except OSError as error:
-        sys.exit(f"rondo: cannot start {program}: {error}; install the wheel rondo-ccl")
+        reason = system.lack(str(error)) or f"{error}; install the wheel rondo-ccl"
+        sys.exit(f"rondo: cannot start {program}: {reason}")
 
 
 def perf() -> None:

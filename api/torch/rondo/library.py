@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C library through ctypes: the declarations of rondo.h and nccl.h that Python uses.
 
-Imports nothing but Python's own modules: programs without torch use it as well.
+Imports nothing of other distributions: programs without torch use it as well.
 """
 
 import ctypes
 import os
 import pathlib
 from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+
+from rondo import system
 
 SUCCESS, IN_PROGRESS, TIMEOUT = 0, 7, 8
 UNIQUE_ID_BYTES = 128
@@ -160,10 +162,9 @@ def load() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(where)
     except OSError as error:
-        raise ImportError(
-            f"rondo: cannot load {where}: {error}; install the package (pip install ./api/torch) "
-            "or name a library in RONDO_LIBRARY"
-        ) from None
+        remedy = "install the package (pip install ./api/torch) or name a library in RONDO_LIBRARY"
+        reason = system.lack(str(error)) or f"{error}; {remedy}"
+        raise ImportError(f"rondo: cannot load {where}: {reason}") from None
     for name, arguments in SIGNATURES.items():
         function = getattr(library, name)
         function.argtypes = arguments

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <array>
+
 #include "tests/support/in_child.h"
 #include "transport/shm/arena.h"
 
@@ -96,6 +98,33 @@ TEST(LimitedFiles, LeaveTheArenaWhatTheyAllow) {
     const std::string message = allocate(limit, kArenaPiece + 1);
     EXPECT_NE(message.find("which ulimit -f limits: raise it"), std::string::npos) << message;
   }
+}
+
+// Also with pages of 64 KiB: unit.pages_64k.
+TEST(ArenaPages, BelongToOneBufferEach) {
+  EXPECT_EQ(test::in_child([]() -> std::string {
+              const auto arena = Arena::of_process();
+              if (!arena.ok()) return arena.error().text;
+              std::array<std::byte*, 3> buffers{};
+              for (std::byte*& buffer : buffers) {
+                const auto memory = (*arena)->allocate(100);
+                if (!memory.ok()) return memory.error().text;
+                buffer = static_cast<std::byte*>(*memory);
+                *buffer = std::byte{7};
+              }
+              const Status cut = (*arena)->cut_off(buffers[1], 100);
+              if (!cut.ok()) return cut.error().text;
+              if ((*arena)->is_reachable(buffers[1], 1)) return "still reachable";
+              for (const int other : {0, 2})
+                if (!(*arena)->is_reachable(buffers[other], 100)) return "another one is cut off";
+              for (std::byte* const buffer : buffers) {
+                if (*buffer != std::byte{7}) return "lost its content";
+                if (const Status freed = (*arena)->free(buffer); !freed.ok())
+                  return freed.error().text;
+              }
+              return "";
+            }),
+            "");
 }
 
 }  // namespace

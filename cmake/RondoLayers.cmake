@@ -163,5 +163,5 @@ function(rondo_simd_kernels)
       "-fno-sanitize=undefined;-fsanitize=signed-integer-overflow,shift;--param=asan-stack=0")
   endif()
   # Header only: kernels/host/simd/simd_target.h chooses the instruction set at run time.
-  target_include_directories(rondo_kernels_calls SYSTEM PRIVATE ${HWY_INCLUDE_DIRS})
+  target_include_directories(rondo_kernels_calls SYSTEM PRIVATE ${RONDO_HIGHWAY_HEADERS})
 endfunction()

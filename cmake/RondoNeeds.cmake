@@ -3,7 +3,7 @@
 # fetches none. What is missing is named at once, by the rows of packages.txt.
 #
 # Afterwards there are OpenSSL::Crypto, Boost::context, rondo_hwloc, ${rondo_pugixml} and folders of
-# headers: HWY_INCLUDE_DIRS, RONDO_HEADER_DIRS (of what all sources may include).
+# headers: RONDO_HIGHWAY_HEADERS, RONDO_HEADER_DIRS (of what all sources may include).
 set(rondo_missing "")
 macro(rondo_needs row found)
   if(NOT ${found})
@@ -58,7 +58,7 @@ endif()
 add_library(rondo_hwloc INTERFACE)
 
 # Headers alone. fmt's code is compiled by base/fmt.cc.
-rondo_find_headers("Highway" HWY_INCLUDE_DIRS hwy/highway.h)
+rondo_find_headers("Highway" RONDO_HIGHWAY_HEADERS hwy/highway.h)
 rondo_find_headers("fmt" RONDO_FMT_HEADERS fmt/format.h)
 rondo_find_headers("CLI11" RONDO_CLI11_HEADERS CLI/CLI.hpp)
 rondo_find_headers("nlohmann-json" RONDO_JSON_HEADERS nlohmann/json.hpp)

@@ -10,6 +10,7 @@
 #   .ci/install.sh --wheel   and GCC 11 and what unpacks sources, for .ci/wheel.sh --release
 #   .ci/install.sh --arm     and GCC 11 for ARM, and qemu, which runs ARM's programs
 #   .ci/install.sh --deb     and what .ci/deb.sh needs
+#   .ci/install.sh --release and what signs a release, for .ci/release.sh
 #   .ci/install.sh --launchers and Slurm, Open MPI and MPICH, which start jobs
 #   .ci/install.sh --pictures and what draws pictures, and a browser that shows them (300 MB)
 #   .ci/install.sh --metrics and Prometheus, which scrapes a job's metrics
@@ -65,6 +66,7 @@ case "${1:-}" in
   --pictures) more=(chromium gnuplot-nox ccache python3) ;;
   --metrics) more=(prometheus python3) ;;
   --deb) more=(ccache dpkg-dev debootstrap file) ;;
+  --release) more=(minisign) ;;
   --torch)
     headers=$(python3 -c 'import sysconfig; print(sysconfig.get_config_var("INCLUDEPY"))') ||
       refuse "there is no python3"

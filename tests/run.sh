@@ -281,6 +281,8 @@ stage_wheel() { bash tests/abi/packages.sh wheel; }
 stage_arm() { bash tests/abi/packages.sh arm; }
 # The released wheel in other Debians, and in Ubuntu.
 stage_systems() { bash tests/abi/systems.sh; }
+# The recipes for conda-forge, Spack and Docker, and how a release is made.
+stage_packaging() { bash tests/abi/packages.sh recipes; }
 # rondo-ccl-cu13 and librondo-cuda1.
 stage_cuda_packages() { bash tests/abi/packages.sh cuda; }
 # Pictures and pages of results, as a browser shows them.

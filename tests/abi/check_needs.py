@@ -198,7 +198,8 @@ def own_folder(folder: pathlib.Path, *, shared: bool) -> None:
         (lib / f"lib{library}.so").symlink_to(system / f"lib{library}.so")
     ending = "so" if shared else "a"
     (lib / f"libpugixml.{ending}").symlink_to(system / f"libpugixml.{ending}")
-    (lib / f"libboost_context.{ending}").symlink_to(system / f"libboost_context.{ending}")
+    for library in system.glob(f"libboost_context.{ending}*"):
+        (lib / library.name).symlink_to(library)
     config = lib / "cmake" / "pugixml"
     config.mkdir()
     target = "pugixml::pugixml" if shared else "pugixml::static"

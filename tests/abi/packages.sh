@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# packages.sh deb|wheel|arm|cuda: builds packages twice and compares their bytes, and uses them.
+# packages.sh deb|wheel|arm|cuda|recipes: builds packages twice and compares their bytes, and uses
+# them; tries recipes of others.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -58,6 +59,16 @@ for one in json.loads(sbom.read_text())["components"]:
 PYTHON
 }
 
+# The command runs on a processor without what x86-64-v2 adds (SSSE3, SSE4, POPCNT).
+old_processor() {
+  .ci/install.sh --arm
+  local old=(qemu-x86_64 -cpu qemu64) rondo=build/wheel-files/rondo/bin/rondo
+  chmod +x $rondo
+  timeout -s KILL 300 "${old[@]}" $rondo run -n 2 --no-prefix -- \
+    "${old[@]}" $rondo bench all_reduce -b 4 -e 64K -f 16 -n 2 --no-progress |
+    grep 'Out of bounds values : 0 OK'
+}
+
 # No file of the wheel asks for a symbol that glibc 2.28 lacks.
 check_symbols() {
   local file newest
@@ -82,6 +93,7 @@ wheel() {
   grep -q 'manylinux_2_28' build/wheel.audit
   check_symbols
   check_contents
+  old_processor
   first_result
   ls build/first-result/lib/python*/site-packages/rondo/include/nccl_device.h >/dev/null
   for library in librondo.so.1 libnccl.so.2; do
@@ -157,7 +169,22 @@ cuda_wheel() {
   find $venv | sort | diff build/cuda-venv.before - || { echo "left after removal"; exit 1; }
 }
 
+# The recipes of .ci/packaging, and a release of a copy of the tree. As root: chroots.
+recipes() {
+  local venv=build/recipes-venv
+  .ci/install.sh --deb
+  .ci/install.sh --release
+  tests/abi/check_release.sh build/release-check
+  [ -x $venv/bin/pip ] || python3 -m venv $venv
+  $venv/bin/pip install -q py-rattler-build==0.73.0 build
+  $venv/bin/python -m build -q --sdist -o build/wheels api/torch
+  $venv/bin/python tests/abi/check_recipes.py build/wheels/rondo_ccl-*.tar.gz \
+    build/recipes
+  python3 tests/abi/docker_steps.py .ci/packaging/docker/Dockerfile . build/docker --version \
+    "bench all_reduce --ranks 4 -b 4 -e 64K -f 16 -n 5 --no-progress"
+}
+
 case "${1:-}" in
-  deb | wheel | arm | cuda) "$1" ;;
-  *) echo "usage: packages.sh deb|wheel|arm|cuda" >&2; exit 2 ;;
+  deb | wheel | arm | cuda | recipes) "$1" ;;
+  *) echo "usage: packages.sh deb|wheel|arm|cuda|recipes" >&2; exit 2 ;;
 esac

@@ -23,11 +23,11 @@ constexpr const char* kNext = "RONDO_WATCH_NEXT";
 constexpr const char* kPreload = "LD_PRELOAD";
 constexpr const char* kGloo = "RONDO_TORCH_WATCH";  // api/torch/rondo/autoload.py
 
-using Variables = std::vector<std::pair<const char*, std::string>>;
+using Assignments = std::vector<std::pair<const char*, std::string>>;
 
 // mpi: librondo-watch-mpi.so; "": not wanted.
-Variables variables(const std::string& library, const std::string& mpi) {
-  Variables all;
+Assignments assignments(const std::string& library, const std::string& mpi) {
+  Assignments all;
   // The plugin that the user has named gets the events too.
   const char* const named = std::getenv(kPlugin);
   if (named != nullptr && *named != '\0' && std::string_view(named) != "none" && named != library &&
@@ -64,7 +64,7 @@ int watch_command(int argc, char** argv) {
   const auto for_mpi =
       mpi ? installed_library("librondo-watch-mpi.so") : Result<std::string>(std::string());
   if (!for_mpi.ok()) return line.refuse(for_mpi.error().text, 1);
-  for (const auto& [name, value] : variables(*library, *for_mpi)) {
+  for (const auto& [name, value] : assignments(*library, *for_mpi)) {
     if (program.empty()) fmt::print("{}={}\n", name, value);
     setenv(name, value.c_str(), 1);
   }

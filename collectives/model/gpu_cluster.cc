@@ -115,12 +115,15 @@ std::vector<double> GpuCluster::wire_gbs() const {
   return gbs;
 }
 
-sim::Machine GpuCluster::machine(cuda::Protocol protocol) const {
+sim::Machine GpuCluster::machine(cuda::Protocol protocol, double hop_share) const {
   sim::Machine machine;
   machine.wire_gbs = wire_gbs();
-  machine.routes = [this, protocol](int from, int to, int ring) {
-    if (host_of(from) == host_of(to)) return within_host(from, to, protocol);
-    return joined_ ? by_nvlink(from, to, protocol) : by_network(from, to, ring, protocol);
+  machine.routes = [this, protocol, hop_share](int from, int to, int ring) {
+    sim::Route route = host_of(from) == host_of(to) ? within_host(from, to, protocol)
+                       : joined_                    ? by_nvlink(from, to, protocol)
+                                                    : by_network(from, to, ring, protocol);
+    route.latency_ns *= hop_share;
+    return route;
   };
   return machine;
 }

@@ -48,8 +48,9 @@ class GpuCluster {
   const topology::ClusterPlan& channels() const { return *plan_; }
   const gpu::WireRates& rates() const { return rates_; }
 
-  // The machine as kernels of this protocol use it. The cluster must outlive it.
-  sim::Machine machine(cuda::Protocol protocol) const;
+  // The machine as kernels of this protocol use it; hop_share: kPushShare, kBarrierShare, or 1. The
+  // cluster must outlive it.
+  sim::Machine machine(cuda::Protocol protocol, double hop_share = 1) const;
   std::string wire_name(int wire) const;  // wire of the machine: "host 1: GPU 0 > NVSwitch"
 
  private:

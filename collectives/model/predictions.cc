@@ -104,6 +104,22 @@ sim::SimStagedCall staged_call(const GpuCluster& cluster, const CallRecord& reco
   return call;
 }
 
+// Of the hops of connections (device_costs.h).
+double hop_share(gpu::Simulation simulation) {
+  switch (simulation) {
+    case gpu::Simulation::kPush:
+      return gpu::kPushShare;
+    case gpu::Simulation::kStaged:
+    case gpu::Simulation::kMulticast:
+      return gpu::kBarrierShare;
+    case gpu::Simulation::kConnected:
+    case gpu::Simulation::kMessages:
+    case gpu::Simulation::kNone:
+      break;
+  }
+  return 1;
+}
+
 // The simulated time plus the time before it.
 Prediction prediction_of(const GpuCluster& cluster, const sim::SimResult& result,
                          double before_ns) {
@@ -146,9 +162,10 @@ sim::SimCall call_of(const GpuCluster& cluster, const CallRecord& record, const 
 }
 
 Result<Prediction> predict(const GpuCluster& cluster, const CallRecord& record, const Way& way) {
-  const sim::Machine machine = cluster.machine(way.plan.protocol);
+  const gpu::Simulation simulation = row_of(way.plan).traits.simulation;
+  const sim::Machine machine = cluster.machine(way.plan.protocol, hop_share(simulation));
   sim::SimResult result;
-  switch (row_of(way.plan).traits.simulation) {
+  switch (simulation) {
     case gpu::Simulation::kMessages:
       return predict_messages(cluster, record, way.plan);
     case gpu::Simulation::kMulticast: {

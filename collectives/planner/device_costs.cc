@@ -60,6 +60,13 @@ double hop_ns(cuda::Protocol protocol, LinkClass link, const DeviceCosts& costs)
   return costs.of(kRates[row][2]);
 }
 
+double push_hop_ns(LinkClass link, const DeviceCosts& costs) {
+  return kPushShare * hop_ns(cuda::Protocol::kLL, link, costs);
+}
+double barrier_ns(LinkClass link, const DeviceCosts& costs) {
+  return kBarrierShare * hop_ns(cuda::Protocol::kSimple, link, costs);
+}
+
 double ring_cta_gbs(std::uint64_t slot_bytes, const DeviceCosts& costs) {
   const auto bytes = static_cast<double>(slot_bytes);
   const sim::VerbCost verb = verb_cost(cuda::Protocol::kSimple, costs);
@@ -88,7 +95,7 @@ sim::MulticastCost multicast_cost(int compute) {
   sim::MulticastCost cost;
   cost.load_ns = 900;
   cost.sum_ns = kMulticastFirstNs;
-  cost.barrier_ns = hop_ns(cuda::Protocol::kSimple, LinkClass::kNvLink);
+  cost.barrier_ns = barrier_ns(LinkClass::kNvLink);
   cost.batch_bytes = kVectorBytes * cuda::shapes::kMulticastRows * cuda::kMulticastThreads;
   cost.wire_bytes =
       wire_efficiency(topology::GraphLinkKind::kNvLink, compute) / kMulticastEfficiency;

@@ -29,6 +29,16 @@ int direct_ctas(double link_gbs, const DeviceCosts& costs);
 // published model (2.7 us per hop of LL, 4.0 of LL128), but 14 us for Simple by a proxy.
 double hop_ns(cuda::Protocol protocol, LinkClass link, const DeviceCosts& costs = kDevicePriors);
 
+// Shares of a hop over connections that are left where threads store and poll themselves, without
+// control warp and signal warp. LL push: 0.6 us of 3.7, as in NCCL's published model of LL over
+// NVLink. Barriers of shared and multicast kernels: 2 us of 4.8, for a release, a store over the
+// link, and an acquire. Both unmeasured. Within one H200 a fence of the system took 571 ns, a bare
+// hop 248 and a load 190 (bench/results/h200/probe.json: fences.sys_flag_on_device;
+// host_memory.hop_between_ctas_device; host_memory.load_device_1).
+inline constexpr double kPushShare = 0.6 / 3.7, kBarrierShare = 2.0 / 4.8;
+double push_hop_ns(LinkClass link, const DeviceCosts& costs = kDevicePriors);
+double barrier_ns(LinkClass link, const DeviceCosts& costs = kDevicePriors);
+
 // Constants of the tree model. kTreeJobs, kRootedJobs: consecutive jobs of a channel per chunk of
 // each of the two trees, for both directions of an all-reduce, and for a call with a root.
 // kTreeFirst: share of a round's time on the busiest wire that a first chunk spends on each hop.
@@ -57,7 +67,7 @@ sim::MulticastCost multicast_cost(int compute);
 
 // Rate of one CTA of a ring of float32 sums by Simple, whose chunks are two slots of this size:
 // determines how many channels a GPU's links are worth. Until the peer sees a slot, the CTA works
-// on the other one (kernels/cuda/shapes.h: Slices). By the priors: 35 GB/s with slots of 64 KiB, 42
+// on the other one (kernels/cuda/shapes.h: Slices). By the priors: 18 GB/s with slots of 64 KiB, 30
 // with 256.
 double ring_cta_gbs(std::uint64_t slot_bytes, const DeviceCosts& costs = kDevicePriors);
 

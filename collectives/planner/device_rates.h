@@ -46,32 +46,40 @@ struct DeviceRateInfo {
   std::string_view name;  // in tune files and explanations
   double prior;           // ns
 };
-// Priors. Launches: the base of NCCL's model for LL. Work of a CTA: the predictions in
-// kernels/cuda/shapes.h (0.2 us for a job's barriers; Simple copies 64 KiB in 1.4 us and sums them
-// in 1.7; LL moves 8 KiB in 0.9, LL128 30 KiB in 1.4). Hops, from the last byte's arrival until the
-// peer has seen it: NCCL's published model (LL 0.6 us over NVLink, 1.0 over PCI; LL128 1.9 and
-// 2.5), except Simple, as predicted in shapes.h (a fence, a flag and a poll: 2 us). Bytes: the
-// vendor's rates for memory and NVLink of an H100 and PCI 4.0 x16, less packet overhead. Assumed: a
-// next launch; the saving that justifies another CTA (a job's barriers take twice as long); hops
-// within a GPU, as between two.
+// Priors. Launches: the base of NCCL's model for LL.
+// Work of a CTA: rings of 4 ranks of one H200, which is bound by what an SM reads and writes. Of n
+// ranks an all-gather has n copies for n - 1 blocks sent, an all-reduce n copies and n - 1 sums for
+// 2n - 2. All-reduces sent 27.6 GB/s by Simple, 6.2 by LL and 10.9 by LL128, all-gathers 22.2, 5.79
+// and 11.0 (bench/results/h200/roof_0c3f96bb.txt: ring.Simple-1 64MiB CTA; ring.LL-1 64MiB CTA;
+// ring.LL128-1 64MiB CTA; copies.Simple-1 64MiB CTA; copies.LL-1 64MiB CTA; copies.LL128-1 64MiB
+// CTA). A job's fixed cost: as predicted in kernels/cuda/shapes.h; the H200 took less than half.
+// Hops over connections, from the last byte's arrival until the peer has seen it: within that H200,
+// 4757 ns by Simple, 3681 by LL and 4011 by LL128 (bench/results/h200/gpu.tune: own_simple; own_ll;
+// own_ll128). Between GPUs the same code runs, and NVLink is assumed to add nothing, so these are
+// lower bounds. Through host memory: more by the time of a bare hop there, 1613 ns, which takes 248
+// on the device (bench/results/h200/probe.json: host_memory.hop_between_ctas_host;
+// host_memory.hop_between_ctas_device).
+// Bytes: the vendor's rates for memory and NVLink of an H100 and PCI 4.0 x16, less packet overhead.
+// Assumed: a next launch; the saving that justifies another CTA (a job's barriers take twice as
+// long).
 inline constexpr DeviceRateInfo kDeviceRateTable[kDeviceRates] = {
     {DeviceRate::kLaunch, "launch", 6600},
     {DeviceRate::kNextLaunch, "next_launch", 2000},
     {DeviceRate::kCta, "cta", 100},
     {DeviceRate::kJob, "job", 200},
-    {DeviceRate::kCopy, "copy", 1 / 54.6},
-    {DeviceRate::kSum, "sum", 1 / 43.7},
-    {DeviceRate::kLL, "ll", 1 / 9.1},
-    {DeviceRate::kLL128, "ll128", 1 / 21.0},
-    {DeviceRate::kOwnSimple, "own_simple", 2000},
-    {DeviceRate::kOwnLL, "own_ll", 600},
-    {DeviceRate::kOwnLL128, "own_ll128", 1900},
-    {DeviceRate::kPeerSimple, "peer_simple", 2000},
-    {DeviceRate::kPeerLL, "peer_ll", 600},
-    {DeviceRate::kPeerLL128, "peer_ll128", 1900},
-    {DeviceRate::kHostSimple, "host_simple", 2900},
-    {DeviceRate::kHostLL, "host_ll", 1000},
-    {DeviceRate::kHostLL128, "host_ll128", 2500},
+    {DeviceRate::kCopy, "copy", 1 / 33.0},
+    {DeviceRate::kSum, "sum", 1 / 31.0},
+    {DeviceRate::kLL, "ll", 1 / 7.4},
+    {DeviceRate::kLL128, "ll128", 1 / 13.5},
+    {DeviceRate::kOwnSimple, "own_simple", 4800},
+    {DeviceRate::kOwnLL, "own_ll", 3700},
+    {DeviceRate::kOwnLL128, "own_ll128", 4000},
+    {DeviceRate::kPeerSimple, "peer_simple", 4800},
+    {DeviceRate::kPeerLL, "peer_ll", 3700},
+    {DeviceRate::kPeerLL128, "peer_ll128", 4000},
+    {DeviceRate::kHostSimple, "host_simple", 6200},
+    {DeviceRate::kHostLL, "host_ll", 5100},
+    {DeviceRate::kHostLL128, "host_ll128", 5400},
     {DeviceRate::kMemory, "memory", 1 / 3350.0},
     {DeviceRate::kPeerByte, "peer_byte", 1 / (450 * 0.82)},
     {DeviceRate::kHostByte, "host_byte", 1 / (31.5 * 0.86)},

@@ -250,7 +250,7 @@ double ll_push_ns(const DeviceCall& call, const DevicePlan& plan) {
   const double bytes = call.bytes * (call.ranks - 1) / rounds;
   const double half = bytes / (plan.channels * verb.copy_gbs) / 2;
   const double way = bytes * verb.wire_bytes / call.links.direct_gbs +
-                     hop_ns(cuda::Protocol::kLL, call.links.near_all, call.costs);
+                     push_hop_ns(call.links.near_all, call.costs);
   return rounds * (std::max(half, way) + half + reads_in_turn(call) * kOwnReadNs);
 }
 
@@ -304,7 +304,7 @@ double synchronised_ns(const DeviceCall& call, bool staged) {
   const DirectShare share = share_of(call);
   const double work = (share.summed / cta.sum_gbs + share.copied / cta.copy_gbs) / ctas;
   const double wire = share.moved * cta.wire_bytes / call.links.direct_gbs;
-  const double ns = 2 * hop_ns(cuda::Protocol::kSimple, call.links.near_all, call.costs) +
+  const double ns = 2 * barrier_ns(call.links.near_all, call.costs) +
                     std::max(call.bytes * std::max(work, wire), reads_of_peers_ns(call, share));
   if (!staged) return ns;
   const double in = call.collective == Collective::kReduceScatter ? call.ranks : 1;
@@ -327,7 +327,7 @@ double multicast_ns(const DeviceCall& call, const DevicePlan& plan) {
   const double blocks = call.by_blocks() ? call.ranks : 1;
   const double gbs =
       std::min(plan.channels * kMulticastCtaGbs, call.links.direct_gbs * kMulticastGain);
-  return 2 * hop_ns(cuda::Protocol::kSimple, call.links.near_all, call.costs) + kMulticastFirstNs +
+  return 2 * barrier_ns(call.links.near_all, call.costs) + kMulticastFirstNs +
          blocks * call.bytes / gbs;
 }
 

@@ -14,9 +14,9 @@
 //                    slot is one batch, 1.7 us per job: 38 GB/s. With 4 vectors: two batches, 2.6
 //                    us, 25 GB/s.
 //   LL               4 lines per thread: a job of 2048 lines (a slot) is one batch of 512 threads,
-//                    which waits for its loads once: 16 KiB in 0.9 us, 18 GB/s. Until a GPU has
-//                    measured that, the cost model keeps 9 GB/s, of half as many lines
-//                    (device_rates.h). One H200 moved 2.9 GB/s
+//                    which waits for its loads once: 16 KiB in 0.9 us, 18 GB/s. One H200 sent 6.2
+//                    GB/s so (bench/results/h200/roof_0c3f96bb.txt: ring.LL-1 64MiB CTA), on which
+//                    the cost model is built (device_rates.h), and 2.9 GB/s before
 //                    (bench/results/h200/roof.txt: ring.LL-1 2MiB CTA): 1024 lines by 128 threads,
 //                    in two batches.
 //   LL128            a warp waits for 16 lines, 4 per lane, at once, so a slot of 256 lines is one

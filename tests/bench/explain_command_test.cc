@@ -28,7 +28,7 @@ TEST(ExplainCommand, ReportsThatNvlsRunsWhereItIsAskedFor) {
   expect_output(rondo("NCCL_NVLS_ENABLE=1", eight + " --processes"), "algorithm    nvls");
   expect_output(rondo("NCCL_NVLS_ENABLE=1", eight + " --op max"), "algorithm    twoshot");
   expect_output(rondo("NCCL_NVLS_ENABLE=1 RONDO_REPRODUCIBLE=1", eight), "algorithm    twoshot");
-  expect_output(rondo("NCCL_NVLS_ENABLE=1", "explain all_reduce 4M --ranks 8 --gpus 4"),
+  expect_output(rondo("NCCL_NVLS_ENABLE=1", "explain all_reduce 64M --ranks 8 --gpus 4"),
                 "algorithm    ring");
   expect_output(rondo("", eight), "algorithm    twoshot");
 }

@@ -78,14 +78,12 @@ TEST(DevicePlan, DevicesThatReachEachOtherShareWorkWhereItFits) {
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kLLPush);
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).algorithm, Algorithm::kOneShot);
   EXPECT_EQ(plan_of(Collective::kAllGather, 100).strategy, Strategy::kLLPush);
-  EXPECT_EQ(plan_of(Collective::kReduceScatter, 100).protocol, Protocol::kLL)
-      << "hops of LL are shorter than two meetings";
+  EXPECT_EQ(plan_of(Collective::kReduceScatter, 100).strategy, Strategy::kShared) << "2 meetings";
   EXPECT_EQ(plan_of(Collective::kAllReduce, 256 << 10).strategy, Strategy::kShared);
   EXPECT_EQ(plan_of(Collective::kAllReduce, kLarge).strategy, Strategy::kConnected);
   EXPECT_EQ(plan_of(Collective::kAllToAll, kLarge).strategy, Strategy::kMessages);
   facts.protocols = parse_gpu_protocols("simple").value();
-  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kShared)
-      << "LL push has the lines of LL";
+  EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kShared) << "no LL push";
   facts.algorithms = only("ring");
   EXPECT_EQ(plan_of(Collective::kAllReduce, 100).strategy, Strategy::kConnected);
   facts.algorithms = only("twoshot");
@@ -98,7 +96,7 @@ TEST(DevicePlan, DevicesThatReachEachOtherShareWorkWhereItFits) {
 
 TEST(DevicePlan, DevicesShareMoreWorkInSymmetricWindows) {
   DevicePlanFacts facts = usual_facts(8, 8, true);
-  const CallRecord record = record_of(Collective::kAllReduce, (6 << 20) / 4);
+  const CallRecord record = record_of(Collective::kAllReduce, (8 << 20) / 4 + 4);
   EXPECT_NE(make_device_plan(facts, record)->strategy, Strategy::kShared);
   facts.in_windows = true;
   EXPECT_EQ(make_device_plan(facts, record)->strategy, Strategy::kWindows);
@@ -149,7 +147,9 @@ TEST(DevicePlan, LLPushIsTakenUpToASizeThatFallsWithTheRanks) {
 }
 
 TEST(DevicePlan, SmallBroadcastsAndReductionsGoAlongTrees) {
-  const auto plan_of = [facts = facts_of(8, 8)](Collective which, std::uint64_t count, int root) {
+  DevicePlanFacts facts = facts_of(8, 8);
+  facts.max_channels = 16, facts.ring_slot_bytes = 256 << 10;
+  const auto plan_of = [&](Collective which, std::uint64_t count, int root) {
     return make_device_plan(facts, record_of(which, count, root)).value();
   };
   for (const Collective which : {Collective::kBroadcast, Collective::kReduce})
@@ -239,7 +239,7 @@ TEST(DevicePlan, DirectKernelsAreSharedOnStagingWhereCallsFit) {
   EXPECT_EQ(plan_of(Collective::kAllReduce, 1 << 20, RedOp::kPreMulSum).strategy,
             Strategy::kConnected);
   EXPECT_EQ(plan_of(Collective::kAllReduce, 4 << 10).strategy, Strategy::kLLPush);
-  EXPECT_EQ(plan_of(Collective::kBroadcast, 4 << 10).strategy, Strategy::kConnected);
+  EXPECT_EQ(plan_of(Collective::kBroadcast, 4 << 10).strategy, Strategy::kShared);
   // Staging holds the blocks of all ranks.
   EXPECT_EQ(plan_of(Collective::kAllToAll, 1 << 20).strategy, Strategy::kShared);
   EXPECT_EQ(plan_of(Collective::kAllToAll, (1 << 20) + 4).strategy, Strategy::kMessages);

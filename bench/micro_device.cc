@@ -25,7 +25,7 @@
 namespace rondo::bench {
 namespace {
 
-struct Options {
+struct Settings {
   std::size_t small = std::size_t{1} << 20;
   std::size_t large = std::size_t{256} << 20;  // larger than every L2
   int iterations = 30;
@@ -145,28 +145,28 @@ class Report {
   bool failed_ = false;
 };
 
-int measure_all(const Options& options) {
+int measure_all(const Settings& settings) {
   auto lane = GpuLane::make(0);
   if (!lane) {
     std::fprintf(stderr, "%s\n", lane.error().text.c_str());
     return 1;
   }
   Report report;
-  for (const std::size_t bytes : {options.small, options.large}) {
+  for (const std::size_t bytes : {settings.small, settings.large}) {
     const auto print_row = [&](const std::string& kernel, int ranks, auto measurement) {
       Device device(*lane.value());
       report.line(kernel, bytes, ranks, measurement(device));
     };
     print_row("device_copy", 1,
-              [&](Device& d) { return device_copy(d, bytes, options.iterations); });
+              [&](Device& d) { return device_copy(d, bytes, settings.iterations); });
     print_row("copy_kernel", 1,
-              [&](Device& d) { return copy_kernel(d, bytes, options.iterations); });
+              [&](Device& d) { return copy_kernel(d, bytes, settings.iterations); });
     for (const auto& [name, type] : {std::pair{"sum_float", DataType::kFloat32},
                                      std::pair{"sum_bfloat16", DataType::kBfloat16},
                                      std::pair{"sum_f8e4m3", DataType::kFloat8e4m3}})
       for (const int ranks : {1, 2, 4, 8})
         print_row(name, ranks, [&, type = type](Device& d) {
-          return sum_kernel(d, type, ranks, bytes, options.iterations);
+          return sum_kernel(d, type, ranks, bytes, settings.iterations);
         });
   }
   return report.failed() ? 1 : 0;
@@ -176,16 +176,16 @@ int measure_all(const Options& options) {
 }  // namespace rondo::bench
 
 int main(int argc, char** argv) {
-  rondo::bench::Options options;
+  rondo::bench::Settings settings;
   rondo::CommandLine line("Times the kernels of a GPU by themselves, beside the device's own copy.",
                           argc, argv, rondo::bench::kBadCommandLine);
-  line.option("--large", options.large, "bytes of the large buffers; 256 MiB")
+  line.option("--large", settings.large, "bytes of the large buffers; 256 MiB")
       .within(std::size_t{4096}, std::size_t{1} << 32);
-  line.option("--iterations", options.iterations).within(1, 10000);
+  line.option("--iterations", settings.iterations).within(1, 10000);
   if (const auto ended = line.parse()) return *ended;
   if (rondo::bench::gpu_devices() == 0) {
     std::printf("no device to measure: %s\n", rondo::gpu_absence());
     return 0;
   }
-  return rondo::bench::measure_all(options);
+  return rondo::bench::measure_all(settings);
 }

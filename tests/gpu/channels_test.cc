@@ -180,7 +180,7 @@ TEST_P(ChannelFaults, DeathsAreReportedByName) {
     expect_reports(processes, ranks, StatusCode::kRemoteError, "rank " + std::to_string(victim),
                    victim);
     processes.wait_exits({victim});
-    EXPECT_EQ(lines_with(logs, " rings by the topology").size(), 1u);
+    EXPECT_EQ(lines_with(logs, " by the topology, ").size(), 1u);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/atomics.h"
+#include "collectives/faults/fault_texts.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
@@ -49,9 +50,29 @@ Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
 }
 
 Result<MemoryHandle> ProcessContext::lazy_block_of(int rank, std::uint32_t what) {
-  RONDO_TRY(auto reply, exchange->ask(facts.around.process_of[rank], {MemoryNote::kLazyBlock, what},
-                                      {}, standing.deadline()));
-  return std::move(reply.handle);
+  net::Deadline deadline = standing.deadline();
+  deadline.aborted = [this, is_over = std::move(deadline.aborted)] {
+    return is_over() || blames_an_ended_rank();
+  };
+  auto reply =
+      exchange->ask(facts.around.process_of[rank], {MemoryNote::kLazyBlock, what}, {}, deadline);
+  if (reply.ok()) return std::move(reply->handle);
+  RONDO_CHECK_OK(standing.check());
+  return reply.error();
+}
+
+bool ProcessContext::blames_an_ended_rank() {
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (is_local(rank) || !standing.has_ended(rank)) continue;
+    Fault gone;
+    gone.status = StatusCode::kRemoteError;
+    gone.culprit = rank;
+    gone.text = fault_texts::gone_before(standing.name_of(rank), fault_texts::Parting::kEnded,
+                                         "the first call that uses this memory", local[0]);
+    standing.blame(std::move(gone));
+    return true;
+  }
+  return false;
 }
 
 void ProcessContext::forget() {

@@ -58,6 +58,7 @@ struct ProcessContext {
   void answer(int process);
   std::optional<Result<MemoryHandle>> memory_for(MemoryNote& asked, const MemoryHandle& with);
   Result<MemoryHandle> lazy_block_of(int rank, std::uint32_t what);  // asks the rank's process
+  bool blames_an_ended_rank();  // no kernel runs that would notice
   // The calls that run now, for SharedBlocks.
   SharedBlocks::Calls running_calls();
   ProcessFacts facts;

@@ -27,8 +27,8 @@ from torch.distributed import distributed_c10d as c10d
 
 from rondo.torch.call_events import Record, elements, plugin
 
-# By method: the collective, the argument that holds its data, and its position; no position: the
-# ranks may give different counts, which are not reported.
+# By method: the collective, and the position of the argument with its data. None: ranks may give
+# different counts, which are not reported.
 CALLS = {
     "_allgather_base": ("AllGather", 1),
     "_reduce_scatter_base": ("ReduceScatter", 0),

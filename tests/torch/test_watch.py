@@ -186,6 +186,21 @@ def wait_until_named(store, text):
     store.set("named", "")
 
 
+def test_no_rank_waits_for_one_that_is_not_watched(tmp_path):
+    def body(rank, size):
+        if rank == 0:
+            options = {"rank": rank, "world_size": size}
+            dist.init_process_group("gloo", f"file://{tmp_path}/watched", **options)
+        else:
+            gloo(rank, size, tmp_path)
+        total = torch.ones(4)
+        dist.all_reduce(total)
+        assert total.tolist() == [2.0] * 4
+        dist.destroy_process_group()
+
+    assert run(body, 2, group=False) == [0, 0]
+
+
 def test_groups_with_other_backends_are_left_alone():
     assert watch.is_gloo_alone("gloo") and watch.is_gloo_alone("cpu:gloo")
     assert not watch.is_gloo_alone("cpu:gloo,cuda:nccl")

@@ -101,11 +101,11 @@ class WatchedWork(dist.Work):
         self.wait()
 
 
-def agreed_hash(store: dist.Store, rank: int) -> int:
-    """A number for the group, which its first rank draws."""
-    if rank == 0:
-        store.set("rondo_watch", str(random.SystemRandom().getrandbits(64)))
-    return int(store.get("rondo_watch"))
+def agreed_hash(store: dist.Store) -> int:
+    """A number for the group: that of the rank that comes first. No rank waits for another one,
+    which may not be watched."""
+    mine = str(random.SystemRandom().getrandbits(64))
+    return int(store.compare_set("rondo_watch", "", mine))
 
 
 class WatchedGroup(dist.ProcessGroup):
@@ -130,7 +130,7 @@ class WatchedGroup(dist.ProcessGroup):
         super()._set_group_desc(description)
         try:
             named = description if description not in ("", "undefined") else f"group {self._name}"
-            agreed = agreed_hash(self._store, self.rank())
+            agreed = agreed_hash(self._store)
             self._record = Record(agreed, named, self.rank(), self.size())
             weakref.finalize(self, self._record.end)
         except Exception as error:  # the job goes on

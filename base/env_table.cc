@@ -192,6 +192,9 @@ constexpr Variable kTable[] = {
     {"RONDO_WATCH_DIR", Type::kFile, "",
      "of librondo-watch.so: a folder that all hosts of the job share, in which its processes find "
      "those of other hosts for rondo ps --hosts; unset: only this host"},
+    {"RONDO_WATCH_JOB", Type::kString, "",
+     "of librondo-watch-mpi.so: a number for the job, equal on all its ranks; rondo watch --mpi "
+     "draws it; unset: programs of MPI are not watched"},
     {"RONDO_WATCH_NEXT", Type::kFile, "",
      "of librondo-watch.so: another profiler plugin of NCCL that gets the events too, as "
      "NCCL_PROFILER_PLUGIN would name it"},

@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/random_bytes.h"
 #include "bench/cli/commands.h"
 #include "bench/command_line.h"
 
@@ -21,6 +24,7 @@ namespace {
 constexpr const char* kPlugin = "NCCL_PROFILER_PLUGIN";
 constexpr const char* kNext = "RONDO_WATCH_NEXT";
 constexpr const char* kPreload = "LD_PRELOAD";
+constexpr const char* kJob = "RONDO_WATCH_JOB";
 constexpr const char* kGloo = "RONDO_TORCH_WATCH";  // api/torch/rondo/autoload.py
 
 using Assignments = std::vector<std::pair<const char*, std::string>>;
@@ -36,6 +40,9 @@ Assignments assignments(const std::string& library, const std::string& mpi) {
   all.push_back({kPlugin, library});
   all.push_back({kGloo, "1"});
   if (mpi.empty()) return all;
+  std::uint64_t job = 0;
+  fill_random(std::as_writable_bytes(std::span(&job, 1)));
+  all.push_back({kJob, std::to_string(job)});
   const char* const preloaded = std::getenv(kPreload);
   all.push_back({kPreload, preloaded == nullptr || *preloaded == '\0'
                                ? mpi

@@ -14,7 +14,6 @@
 // ---- the program's MPI ----
 
 typedef int (*Rank)(Any communicator, int* rank);
-typedef int (*Bcast)(Any data, int count, Any type, int root, Any communicator);
 typedef int (*GroupOf)(Any communicator, Any* group);
 typedef int (*Translate)(Any group, int n, const int* ranks, Any other, int* others);
 typedef int (*GroupFree)(Any* group);
@@ -35,22 +34,23 @@ MpiFunction mpi_function(const char* name) {
 enum { kMaxName = 512 };  // of any MPI: 64 to 256
 
 static bool has_int_handles;  // MPICH's
-static Any world, byte_type;
+static Any world;
+static TypeName type_name;
+static TypeSize type_size;
 
 static void find_constants(void) {
   void* const open_mpi = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");
   void* const standard = dlopen("libmpi_abi.so.0", RTLD_LAZY | RTLD_NOLOAD);
   if (open_mpi != NULL) {
     world = open_mpi;
-    byte_type = dlsym(RTLD_DEFAULT, "ompi_mpi_byte");
   } else if (standard != NULL) {  // MPI 5, section 20.3
     world = (Any)0x101;
-    byte_type = (Any)0x247;
   } else {
     has_int_handles = true;
     world = (Any)0x44000000;
-    byte_type = (Any)0x4c00010d;
   }
+  type_name = (TypeName)mpi_function("PMPI_Type_get_name");
+  type_size = (TypeSize)mpi_function("PMPI_Type_size");
 }
 
 // The upper half of a register that holds an int is not defined.
@@ -128,13 +128,25 @@ struct Communicator {
 };
 static struct Communicator* communicators;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t job;       // equal on all ranks of the job
+static uint64_t job;       // equal on all ranks of the job, of what launchers tell them
 static uint64_t* created;  // hashes of all communicators of this process so far
 static size_t created_count;
 
 static uint64_t mix(uint64_t state, uint64_t value) {
   state = (state ^ value) * 0x9e3779b97f4a7c15ULL;
   return state ^ state >> 29;
+}
+
+// No message: a rank that is not watched, because its host has not this library, must not be waited
+// for. False: without rondo watch's number, or where it has not come to this rank.
+static bool find_job(void) {
+  static const char* const kNames[] = {"RONDO_WATCH_JOB", "PMIX_NAMESPACE",
+                                       "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID", "SLURM_STEP_ID"};
+  for (size_t i = 0; i < sizeof kNames / sizeof *kNames; ++i)
+    for (const char* at = getenv(kNames[i]); at != NULL && *at != '\0'; ++at)
+      job = mix(job, (uint64_t)(unsigned char)*at + (i << 8));
+  const char* const number = getenv(kNames[0]);
+  return number != NULL && *number != '\0';
 }
 
 // Of its members and of how many communicators before it had the same ones. All members create
@@ -184,18 +196,15 @@ static void add(Any handle, const char* name) {
 }
 
 void begin_watch(void) {
+  if (!find_job()) {
+    fprintf(stderr,
+            "rondo watch: MPI is not watched: this rank has no RONDO_WATCH_JOB; hand it on with "
+            "LD_PRELOAD (mpirun -x, -genvall)\n");
+    return;
+  }
   find_constants();
   load_plugin();
-  if (table == NULL) return;
-  int rank = 0;
-  ((Rank)mpi_function("PMPI_Comm_rank"))(world, &rank);
-  if (rank == 0) {
-    FILE* const random = fopen("/dev/urandom", "rb");
-    if (random == NULL || fread(&job, sizeof job, 1, random) != 1) job = (uint64_t)(uintptr_t)&rank;
-    if (random != NULL) fclose(random);
-  }
-  ((Bcast)mpi_function("PMPI_Bcast"))(&job, sizeof job, byte_type, 0, world);
-  add(world, "MPI_COMM_WORLD");
+  if (table != NULL) add(world, "MPI_COMM_WORLD");
 }
 
 void end_watch(void) {
@@ -247,13 +256,13 @@ static void describe(Any type, size_t* count, const char** name) {
   int length = 0, size = 1;
   *name = "ncclUint8";
   if (*count == 0) return;
-  if (((TypeName)mpi_function("PMPI_Type_get_name"))(type, text, &length) == 0)
+  if (type_name(type, text, &length) == 0)
     for (size_t i = 0; i < sizeof kTypes / sizeof *kTypes; ++i)
       if (strcmp(text, kTypes[i][0]) == 0) {
         *name = kTypes[i][1];
         return;
       }
-  if (((TypeSize)mpi_function("PMPI_Type_size"))(type, &size) == 0) *count *= (size_t)size;
+  if (type_size(type, &size) == 0) *count *= (size_t)size;
 }
 
 static struct Communicator* find(Any passed) {

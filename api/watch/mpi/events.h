@@ -3,7 +3,8 @@
 //
 // A handle of MPI (communicator, type) is an int in MPICH and Intel MPI, and a pointer in Open MPI
 // and in the ABI of MPI 5: wrappers take it as a pointer, and it is read here as this process's MPI
-// does. Guarantees: nothing here fails a call of the program; before begin_watch() and after
+// does. Guarantees: nothing here fails a call of the program, and no rank waits for another one or
+// sends it anything; before begin_watch() and after
 // end_watch() nothing is recorded. Threads may call at once, except those two. Cost: a lock and two
 // calls of librondo-watch.so for each call; a communicator's first takes longer.
 #pragma once

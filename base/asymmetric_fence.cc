@@ -14,6 +14,12 @@ bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 
 
 std::atomic<bool> fences_are_light{false};
 
+bool prepare_host_fences() {
+  return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) && fence_host();
+}
+
+bool fence_host() { return membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED); }
+
 void prepare_fences() {
   if (fences_are_light.load(std::memory_order_relaxed)) return;
   if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&

@@ -6,7 +6,12 @@
 // store_before_loads(). The rare side calls heavy_fence() between its store and its load: a barrier
 // in every thread of this process (membarrier, Linux 4.14). Without membarrier,
 // store_before_loads() is a full barrier itself. Loads and the rare side's stores must be seq_cst.
-// Cost: store_before_loads(), a plain store; heavy_fence(), microseconds.
+//
+// Ranks of a host do the same across processes, if all of them are reached (base/doorbell.h,
+// agreed_facts.h): the rare side calls fence_host(), a barrier in every thread of every process
+// that has called prepare_host_fences() (Linux 4.16).
+// Cost: store_before_loads(), a plain store; the fences, microseconds and an interrupt of each core
+// that runs such a thread. The first prepare_... of a process with threads takes some 10 ms each.
 #pragma once
 
 #include <atomic>
@@ -30,5 +35,11 @@ void store_before_loads(Word&& word, T value) {
 }
 
 void heavy_fence();
+
+// Registers this process, each time that a communicator is made: a forked child may have lost it.
+// True: fence_host() reaches this process, and works in it.
+bool prepare_host_fences();
+// False: it failed, for example by a system call filter that came later.
+bool fence_host();
 
 }  // namespace rondo

@@ -61,7 +61,9 @@ class BasicWaiter {
   };
 
   BasicWaiter() = default;
-  BasicWaiter(std::uint8_t* parked, std::uint32_t* bell) : parked_(parked), bell_(bell) {}
+  // light: those who ring may be light producers (base/doorbell.h).
+  BasicWaiter(std::uint8_t* parked, std::uint32_t* bell, bool light = false)
+      : parked_(parked), bell_(bell), light_(light) {}
 
   void set_supervisor(const Supervisor& supervisor) { supervisor_ = supervisor; }
   void set_budget(const Budget& budget) { budget_ = now_ = budget; }
@@ -116,7 +118,7 @@ class BasicWaiter {
       } else if (turn < now_.yields) {
         A::yield();
       } else {
-        park<A>(*parked_, *bell_, seen, ready, kLongestSleep);
+        park<A>(*parked_, *bell_, seen, ready, kLongestSleep, light_);
       }
       if (ready()) {
         learn(turn, site);
@@ -134,6 +136,7 @@ class BasicWaiter {
 
   std::uint8_t* parked_ = nullptr;
   std::uint32_t* bell_ = nullptr;
+  bool light_ = false;
   Supervisor supervisor_;
   Budget budget_;
   Budget now_;  // the part of budget_ that the next wait may use

@@ -15,7 +15,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 21;
+inline constexpr std::uint32_t kLayoutVersion = 22;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // max calls that a rank is ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data inside the announcement
@@ -247,6 +247,7 @@ struct Connection {
   std::uint32_t* peer_bell;   // doorbell of the rank at the other end, or null (not on this host)
   std::uint8_t* peer_parked;  // its parked flag, or null
   std::int32_t peer;          // rank at the other end
+  bool light = false;         // the peer's doorbell has light producers (base/doorbell.h)
 };
 
 }  // namespace rondo

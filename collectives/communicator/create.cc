@@ -216,13 +216,14 @@ class Creation {
     view.exposure.assign(view.size, 0);
     if (auto arena = shm::Arena::of_process(); arena.ok()) view.arena = (*arena)->places();
     state_->supervisor.watch_processes();
-    view.waiter = Waiter(view.self().parked, view.self().bell);
+    view.light = have_light_stores(records_, view.global);
+    view.waiter = Waiter(view.self().parked, view.self().bell, view.light);
     show_identity(*view.self().identity);
     state_->connect_host_view();
     std::vector<int> locals;
     for (int r = 0; r < request_.size; ++r) locals.push_back(state_->members.local_of(r));
     state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
-                                                        state_->remote.links());
+                                                        state_->remote.links(), view.light);
     prepare_cores();
     choose_stores();
     state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}

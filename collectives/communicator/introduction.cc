@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/asymmetric_fence.h"
 #include "base/env.h"
 #include "collectives/communicator/read_check.h"
 #include "collectives/faults/standstill.h"
@@ -54,6 +55,7 @@ void add_machine(int device, InitRecord* mine) {
   const topology::CacheSizes caches = topology::cache_sizes();
   mine->core_cache = caches.core_bytes;
   mine->shared_cache = caches.shared_bytes;
+  mine->fences_host = prepare_host_fences();
   mine->device = device;
   if (device >= 0) mine->bus_id = gpu::bus_id_of(device);
   const TunedCosts tuned =

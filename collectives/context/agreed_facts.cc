@@ -102,6 +102,12 @@ RankThreads rank_threads(std::span<const InitRecord> records, int rank, std::int
   return made;
 }
 
+bool have_light_stores(std::span<const InitRecord> records, std::span<const int> local) {
+  constexpr std::size_t kMaxRanks = 64;
+  const auto fences = [&](int rank) { return records[static_cast<std::size_t>(rank)].fences_host; };
+  return local.size() <= kMaxRanks && std::ranges::all_of(local, fences);
+}
+
 std::string one_core_complaint(std::span<const InitRecord> records, std::span<const int> local,
                                const topology::CpuList& mask) {
   const auto set_of = [&](int rank) { return records[static_cast<std::size_t>(rank)].cpu_set; };

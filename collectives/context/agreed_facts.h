@@ -28,6 +28,11 @@ std::uint64_t asked_verification(std::span<const InitRecord> records);
 // An error if some ranks are on the host and others on CUDA devices.
 Status check_same_kind(std::span<const InitRecord> records);
 
+// Whether ranks of a host store without a barrier what wakes others (base/doorbell.h). All must
+// fence the others when they sleep; the interrupts of that grow with the square of their number, so
+// it is for 64 ranks at most. local: the ranks of the caller's host.
+bool have_light_stores(std::span<const InitRecord> records, std::span<const int> local);
+
 // For each rate on GPUs, the slowest rank's value.
 gpu::DeviceCosts agree_on_device_costs(std::span<const InitRecord> records);
 

@@ -50,6 +50,7 @@ std::vector<std::byte> InitRecord::encode() const {
   writer.put(buffer_bytes);
   writer.put(core_cache);
   writer.put(shared_cache);
+  writer.put(static_cast<std::uint8_t>(fences_host));
   writer.put(static_cast<std::uint8_t>(costs.measured));
   if (costs.measured) writer.put(costs.ns);
   put(writer, device_costs);
@@ -92,6 +93,8 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.buffer_bytes = reader.get<std::uint64_t>();
   record.core_cache = reader.get<std::uint64_t>();
   record.shared_cache = reader.get<std::uint64_t>();
+  const auto fences_host = reader.get<std::uint8_t>();
+  record.fences_host = fences_host != 0;
   const auto measured = reader.get<std::uint8_t>();
   record.costs.measured = measured != 0;
   if (record.costs.measured) record.costs.ns = reader.get<decltype(HostCosts::ns)>();
@@ -102,10 +105,10 @@ Result<InitRecord> InitRecord::decode(std::span<const std::byte> blob, int rank)
   record.nonce = reader.get<bootstrap::Digest>();
   record.secret_name = reader.get<bootstrap::Digest>();
   if (!reader.ok() || reader.left() != 0 || facts.rank != rank || reproducible > 1 ||
-      record.clock_rounds > kMaxClockRounds || record.reads > MemoryReads::kAlways ||
-      measured > 1 || !record.costs.plausible() || !record.device_costs.plausible() ||
-      record.cores < 1 || record.device < -1 || facts.socket.size() > shm::kMaxSocketName ||
-      record.network.size() > kMaxNetworkName ||
+      fences_host > 1 || record.clock_rounds > kMaxClockRounds ||
+      record.reads > MemoryReads::kAlways || measured > 1 || !record.costs.plausible() ||
+      !record.device_costs.plausible() || record.cores < 1 || record.device < -1 ||
+      facts.socket.size() > shm::kMaxSocketName || record.network.size() > kMaxNetworkName ||
       topology::normal_bus_id(record.bus_id) != record.bus_id)
     return fail(StatusCode::kRemoteError, "rank {} sent a record that cannot be read", rank);
   return record;

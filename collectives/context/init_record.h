@@ -49,6 +49,7 @@ struct InitRecord {
   std::int32_t cores = 1;                   // usable cores of that set, limited by the CPU quota
   std::uint64_t buffer_bytes = 0;           // NCCL_BUFFSIZE; 0: not set
   std::uint64_t core_cache = 0, shared_cache = 0;  // bytes of L2 and L3; 0: unknown
+  bool fences_host = false;                        // prepare_host_fences()
   HostCosts costs;                                 // sent only if measured
   gpu::DeviceCosts device_costs;                   // each rate sent only if measured
   std::string network;                             // of NCCL_NET or netName; "": none

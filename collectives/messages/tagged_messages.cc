@@ -233,7 +233,7 @@ void TaggedMessages::serve() {
     if (state_.remote.links() == nullptr) {
       park<DoorbellAtomics>(
           *own.parked, *own.bell, seen, [&] { return closing_.load() || moved(false); },
-          kLongestSleep);
+          kLongestSleep, state_.host.light);
     } else {
       net::Sleeper sleeper;
       std::unique_lock lock(mutex_);  // the thread that drives the links must arm them

@@ -31,6 +31,7 @@ Result<Connection*> Connections::get(int peer, int lane, bool outgoing) {
   connection.peer = peer;
   connection.peer_bell = port.bell;
   connection.peer_parked = port.parked;
+  connection.light = light_;
   return &made_.emplace(key, connection).first->second;
 }
 

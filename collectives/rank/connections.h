@@ -21,13 +21,14 @@ inline constexpr int kPutLane = 3;  // puts that cannot be written directly
 class Connections {
  public:
   // local_rank: this rank's. locals: for every rank of the communicator its local rank on this
-  // host, or -1. links: to ranks on other hosts; null if there are none.
+  // host, or -1. links: to ranks on other hosts; null if there are none. light: HostRank::light.
   Connections(std::shared_ptr<shm::HostSegment> segment, int local_rank, std::vector<int> locals,
-              RemoteLinks* links)
+              RemoteLinks* links, bool light)
       : segment_(std::move(segment)),
         local_rank_(local_rank),
         locals_(std::move(locals)),
-        links_(links) {}
+        links_(links),
+        light_(light) {}
 
   // From this rank to `peer`, and from `peer` to this rank (ranks of the communicator).
   Result<Connection*> to(int peer, int lane);
@@ -41,6 +42,7 @@ class Connections {
   int local_rank_;
   std::vector<int> locals_;
   RemoteLinks* links_;
+  const bool light_;
   std::map<int, Connection> made_;  // by peer, lane and direction
   std::atomic<std::uint64_t> committed_bytes_ = 0;
 };

@@ -73,7 +73,7 @@ class BasicAnnouncer {
     A::store_release(steps.step, rank_.step);
     rank_.owes_step = false;
     A::store_release(steps.sequence, sequence_);
-    A::store_seq_cst(line.sequence, sequence_);
+    store_before_ring<A>(line.sequence, sequence_, rank_.light);
     ring_peers();
     // Peers have cached the next line since they read it in an earlier call. Fetch it for writing
     // while this call waits.
@@ -89,7 +89,7 @@ class BasicAnnouncer {
   void publish_step() {
     if (failed_) return;
     rank_.owes_step = false;
-    A::store_seq_cst(rank_.self().steps->step, rank_.step);
+    store_before_ring<A>(rank_.self().steps->step, rank_.step, rank_.light);
     ring_peers();
   }
 
@@ -176,7 +176,8 @@ class BasicAnnouncer {
   }
   void ring_peers() {
     for (int r = 0; r < rank_.size; ++r)
-      if (r != rank_.rank) ring_if_parked<A>(*rank_.peers[r].parked, *rank_.peers[r].bell);
+      if (r != rank_.rank)
+        ring_if_parked<A>(*rank_.peers[r].parked, *rank_.peers[r].bell, rank_.light);
   }
 
   BasicHostRank<A>& rank_;

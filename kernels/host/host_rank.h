@@ -38,6 +38,7 @@ struct BasicHostRank {
   std::vector<PeerPort> peers;  // all ranks of the view, this one included
   std::size_t slot_bytes = 0;   // size of one staging slot
   bool all_same_process = false;
+  bool light = false;  // stores that wake peers need no barrier (base/doorbell.h)
 
   BasicWaiter<A> waiter;
   SharedCore<A> core;

@@ -4,7 +4,8 @@
 // Guarantees: a slot is filled only while it is free (tail - head < slot_count) and read only once
 // it is full. After a store that may wake a waiter, that waiter's doorbell is rung. The caller does
 // the waiting: ready() returns whether the next slot may be used. Relaxed loads are those of the
-// end's own counter. Cost per slot: one load of the peer's counter and one seq_cst store.
+// end's own counter. Cost per slot: one load of the peer's counter and one store with a
+// barrier, or without one on a light connection.
 #pragma once
 
 #include <cassert>
@@ -16,6 +17,14 @@
 #include "transport/connection.h"
 
 namespace rondo::host {
+
+// Advances the counter of one end, and wakes the rank at the other end if it sleeps.
+template <class A>
+void advance(const Connection& connection, std::uint64_t& counter) {
+  store_before_ring<A>(counter, A::load_relaxed(counter) + 1, connection.light);
+  if (connection.peer_bell != nullptr)
+    ring_if_parked<A>(*connection.peer_parked, *connection.peer_bell, connection.light);
+}
 
 template <class A = DoorbellAtomics>
 class SendEnd {
@@ -30,8 +39,7 @@ class SendEnd {
     assert(bytes <= c_.slot_bytes);
     A::store_plain(c_.used[index()], bytes | static_cast<std::uint64_t>(tag) << 32);
     A::store_plain(c_.records[index()], record);
-    A::store_seq_cst(*c_.tail, A::load_relaxed(*c_.tail) + 1);
-    if (c_.peer_bell != nullptr) ring_if_parked<A>(*c_.peer_parked, *c_.peer_bell);
+    advance<A>(c_, *c_.tail);
   }
 
  private:
@@ -51,10 +59,7 @@ class ReceiveEnd {
   }
   CallRecord record() const { return A::load_plain(c_.records[index()]); }
   // Returns the slot to the sender, after it was read.
-  void pop() {
-    A::store_seq_cst(*c_.head, A::load_relaxed(*c_.head) + 1);
-    if (c_.peer_bell != nullptr) ring_if_parked<A>(*c_.peer_parked, *c_.peer_bell);
-  }
+  void pop() { advance<A>(c_, *c_.head); }
 
  private:
   std::uint64_t index() const { return A::load_relaxed(*c_.head) % c_.slot_count; }

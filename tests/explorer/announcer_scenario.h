@@ -22,8 +22,8 @@ class AnnouncerScenario : public Scenario {
     kUnlike,         // kOneWay, with ranks whose calls differ from the first one on
     kForgottenStep,  // kStaging, and only the next line publishes a step that is due
   };
-  AnnouncerScenario(Calls which, int ranks, int calls)
-      : which_(which), size_(ranks), calls_(calls) {}
+  AnnouncerScenario(Calls which, int ranks, int calls, Wakes wakes = Wakes::kWithBarrier)
+      : which_(which), size_(ranks), calls_(calls), wakes_(wakes) {}
 
   int actors() const override { return size_; }
   std::span<std::byte> memory() override { return std::as_writable_bytes(std::span(&shared_, 1)); }
@@ -55,6 +55,7 @@ class AnnouncerScenario : public Scenario {
       Rank& rank = local.rank;
       rank.rank = r;
       rank.size = size_;
+      rank.light = wakes_ != Wakes::kWithBarrier;
       for (int peer = 0; peer < size_; ++peer) {
         Port& port = shared_.ports[peer];
         PeerPort seen{};
@@ -76,7 +77,7 @@ class AnnouncerScenario : public Scenario {
         if (scenario->which_ == Calls::kUnlike) return scenario->require_unlike_lines(peer);
         scenario->machine_->require(false, "read another call's record");
       };
-      rank.waiter = {&shared_.ports[r].parked, &shared_.ports[r].bell};
+      rank.waiter = {&shared_.ports[r].parked, &shared_.ports[r].bell, wakes_ == Wakes::kLight};
       rank.waiter.set_budget({0, 1});
       rank.waiter.set_supervisor({&local, &keep_waiting, nullptr});
     }
@@ -212,6 +213,7 @@ class AnnouncerScenario : public Scenario {
   const Calls which_;
   const int size_;
   const int calls_;
+  const Wakes wakes_;
   Machine* machine_ = nullptr;
   Shared shared_{};
   Local locals_[3];

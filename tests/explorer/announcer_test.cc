@@ -36,6 +36,12 @@ TEST_P(Announcements, SleepsThatTimeOutDoNoHarm) {
   AnnouncerScenario scenario(Calls::kLines, 2, 3);
   expect_passes(scenario, GetParam(), {2, Limits::kUnlimited});
 }
+TEST_P(Announcements, OfLightStoresWakeEveryPeer) {
+  for (const Calls calls : {Calls::kLines, Calls::kOneWay, Calls::kPhases}) {
+    AnnouncerScenario scenario(calls, 2, 3, Wakes::kLight);
+    expect_passes(scenario, GetParam());
+  }
+}
 TEST_P(Announcements, ThreeRanksReadEachOther) {
   AnnouncerScenario scenario(Calls::kLines, 3, 1);
   expect_passes(scenario, GetParam());
@@ -101,6 +107,13 @@ INSTANTIATE_TEST_SUITE_P(
         MutantCase{"ParkedLoadedAcquire", Calls::kLines, Model::kWeak,
                    weaker_load(Role::kParked, Order::kSeqCst, Order::kAcquire), "lost wake-up"}),
     [](const auto& info) { return info.param.name; });
+
+TEST(AnnouncerMutant, LightStoresOfLinesAndStepsAreFencedByThoseWhoSleep) {
+  for (const Calls calls : {Calls::kLines, Calls::kPhases}) {
+    AnnouncerScenario scenario(calls, 2, 4, Wakes::kUnfenced);
+    expect_found(scenario, Model::kTso, {}, "lost wake-up");
+  }
+}
 
 TEST(AnnouncerMutant, AnOwedStepIsNotReportedBeforeAWait) {
   AnnouncerScenario scenario(Calls::kForgottenStep, 2, 3);

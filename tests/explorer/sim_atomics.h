@@ -10,8 +10,20 @@
 
 namespace rondo::explorer {
 
+// How producers store what wakes others (base/doorbell.h).
+enum class Wakes : std::uint8_t {
+  kWithBarrier,
+  kLight,
+  kUnfenced,  // light, though those who sleep do not fence them: an error
+};
+
 struct SimAtomics {
   static inline Machine* machine = nullptr;  // the machine of the running exploration
+
+  static bool fence_producers() {
+    machine->heavy_fence();
+    return true;
+  }
 
   template <class T>
   static T load_relaxed(const T& word) {

@@ -18,8 +18,9 @@ class SlotsScenario : public Scenario {
   enum class Stores : std::uint8_t { kThrough, kPast, kInTurn };
 
   // Actor i sends to actor i + 1; actors in the middle forward.
-  SlotsScenario(int actors, int slot_count, int messages, Stores stores = Stores::kThrough)
-      : actors_(actors), slots_(slot_count), messages_(messages), stores_(stores) {}
+  SlotsScenario(int actors, int slot_count, int messages, Stores stores = Stores::kThrough,
+                Wakes wakes = Wakes::kWithBarrier)
+      : actors_(actors), slots_(slot_count), messages_(messages), stores_(stores), wakes_(wakes) {}
 
   int actors() const override { return actors_; }
   std::span<std::byte> memory() override { return std::as_writable_bytes(std::span(&shared_, 1)); }
@@ -46,7 +47,8 @@ class SlotsScenario : public Scenario {
   void reset() override {}
 
   void act(Machine& machine, int actor) override {
-    BasicWaiter<SimAtomics> waiter(&shared_.doors[actor].parked, &shared_.doors[actor].bell);
+    BasicWaiter<SimAtomics> waiter(&shared_.doors[actor].parked, &shared_.doors[actor].bell,
+                                   wakes_ == Wakes::kLight);
     waiter.set_budget({0, 1});
     Connection previous = connection(actor - 1, actor - 1);
     Connection next = connection(actor, actor + 1);
@@ -106,13 +108,15 @@ class SlotsScenario : public Scenario {
             words.used,
             &door.bell,
             &door.parked,
-            peer};
+            peer,
+            wakes_ != Wakes::kWithBarrier};
   }
 
   const int actors_;
   const int slots_;
   const int messages_;
   const Stores stores_;
+  const Wakes wakes_;
   Shared shared_{};
 };
 

@@ -25,6 +25,10 @@ TEST_P(Slots, CarryWhatIsStoredPastTheCaches) {
   SlotsScenario in_turn(3, 1, 2, SlotsScenario::Stores::kInTurn);
   expect_passes(in_turn, GetParam());
 }
+TEST_P(Slots, OfLightConnectionsWakeBothEnds) {
+  SlotsScenario scenario(2, 2, 5, SlotsScenario::Stores::kThrough, Wakes::kLight);
+  expect_passes(scenario, GetParam());
+}
 TEST_P(Slots, SleepsThatTimeOutDoNoHarm) {
   SlotsScenario scenario(2, 2, 4);
   expect_passes(scenario, GetParam(), {2, Limits::kUnlimited});
@@ -54,6 +58,11 @@ TEST_P(SlotsMutant, IsFound) {
 TEST(SlotsPastTheCaches, NeedTheFence) {
   SlotsScenario scenario(2, 2, 4, SlotsScenario::Stores::kPast);
   expect_found(scenario, Model::kTso, without(Kind::kNoPastFence), "data race");
+}
+
+TEST(SlotsOfLightConnections, NeedTheFenceOfThoseWhoSleep) {
+  SlotsScenario scenario(2, 2, 4, SlotsScenario::Stores::kThrough, Wakes::kUnfenced);
+  expect_found(scenario, Model::kTso, {}, "lost wake-up");
 }
 
 INSTANTIATE_TEST_SUITE_P(

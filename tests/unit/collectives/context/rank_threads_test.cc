@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The number of threads that share a rank's copies: its part of the cores, by RONDO_THREADS; and
-// the warning where all ranks have one core.
+// What ranks derive from the records of all: the number of threads that share a rank's copies, by
+// RONDO_THREADS; the warning where all ranks have one core; whether they wake others without a
+// barrier.
 #include <gtest/gtest.h>
+
+#include <numeric>
 
 #include "collectives/context/agreed_facts.h"
 
@@ -46,6 +49,20 @@ TEST(RankThreads, AreNoMoreThanAskedForAndNeverMoreThanThePart) {
   const RankThreads negative = rank_threads(records, 1, -1);
   EXPECT_EQ(negative.threads, 8);
   EXPECT_EQ(negative.complaint, "RONDO_THREADS=-1 is below 0; using 8");
+}
+
+TEST(LightStores, NeedEveryRankOfTheHostAndFewOfThem) {
+  std::vector<InitRecord> records(66);
+  std::vector<int> here(64);
+  std::iota(here.begin(), here.end(), 1);
+  for (const int rank : here) records[static_cast<std::size_t>(rank)].fences_host = true;
+  EXPECT_TRUE(have_light_stores(records, here)) << "ranks of other hosts do not matter";
+  here.push_back(65);
+  EXPECT_FALSE(have_light_stores(records, here)) << "a rank that cannot fence";
+  records[65].fences_host = true;
+  EXPECT_FALSE(have_light_stores(records, here)) << "65 ranks";
+  here = {1, 65};
+  EXPECT_TRUE(have_light_stores(records, here));
 }
 
 TEST(OneCore, IsNamedWhereAllRanksOfAHostMayUseOnlyIt) {

@@ -17,7 +17,7 @@ MANY_LOADS = ("DirectCopy<", "stored DirectCopy<", "Connected<CopyMath",
               *(f"DirectReduce<{t}, sum, false, false" for t in ("float32", "float16", "bfloat16")))
 MIN_IN_FLIGHT = 8
 # Kernels whose only fences of the system are the release of a barrier and a late wait's report.
-MEETS = ("DirectReduce<", "DirectCopy<", "StagedCopy", "ClearLines")
+MEETS = ("DirectReduce<", "DirectCopy<", "StagedCopy", "ClearLines", "Meeting")
 MAX_SYSTEM_FENCES = 2
 # And in pairs: those of a line of all peers, or of several lines.
 PAIRS_IN_FLIGHT = (("LLPush<SumMath", 8), ("Connected<CopyMath", 4), ("Connected<AnyMath", 4),

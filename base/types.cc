@@ -52,7 +52,8 @@ std::string to_string(const CallRecord& record) {
     text += fmt::format(", {} leaves, rounded {}", record.leaves(),
                         record.rounding() == Rounding::kOnce ? "once" : "in each node");
   if (record.in_windows()) text += ", in symmetric windows";
-  if (!ordered && !foreign && (record.excluded & (CallRecord::kInWindows - 1)) != 0)
+  if (record.by_engines()) text += " by copy engines";
+  if (!ordered && !foreign && (record.excluded & (CallRecord::kInPlace - 1)) != 0)
     text += ", some algorithms left out";
   return text + ")";
 }

@@ -117,17 +117,27 @@ struct CallRecord {
   DataType type = DataType::kInt8;
   RedOp op = RedOp::kSum;
   std::uint64_t excluded : 12 = 0;  // bit a: Algorithm a must not run the call (algSelection); the
-                                    // highest bit: in_windows(). Ordered calls: set_leaves()
+                                    // highest bits: in_windows(), by_engines(). Ordered calls:
+                                    // set_leaves()
   std::int32_t root : 28 = -1;      // -1: none; v-collectives: below it, a digest of all counts
 
-  static constexpr int kMaxAlgorithms = 11;
-  static constexpr unsigned kInWindows = 1u << kMaxAlgorithms;
+  static constexpr int kMaxAlgorithms = 9;
+  static constexpr unsigned kInPlace = 1u << kMaxAlgorithms;
+  static constexpr unsigned kByEngines = 1u << 10, kInWindows = 1u << 11;
   // Set for launches: kernels work in place, in the symmetric windows that hold all buffers of the
   // call. This must hold on all ranks or on none, so it is compared with the rest of the record.
   constexpr bool in_windows() const { return (excluded & kInWindows) != 0; }
   constexpr void set_in_windows(bool in) {
     excluded = ((excluded & (kInWindows - 1)) | (in ? kInWindows : 0u)) & 0xfff;
   }
+  // The same of copies by copy engines there. in_place: gathers and scatters whose ranks' own data
+  // are in the root's buffer.
+  constexpr bool by_engines() const { return in_windows() && (excluded & kByEngines) != 0; }
+  constexpr void set_by_engines(bool in_place) {
+    excluded =
+        ((excluded & (kInPlace - 1)) | kInWindows | kByEngines | (in_place ? kInPlace : 0)) & 0xfff;
+  }
+  constexpr void clear_launch() { excluded = excluded & (kInPlace - 1); }
   // Of ordered calls: the number of leaves, 2^log2 of at most 2^16, and the rounding.
   static constexpr int kMaxLeavesLog2 = 16;
   constexpr void set_leaves(int log2, Rounding rounding) {

@@ -27,17 +27,34 @@ void lower_first(MadeCall& one, MadeCall& other) {
   if (other.rank < one.rank) std::swap(one, other);
 }
 
-bool differ_in_windows_only(CallRecord one, const CallRecord& other) {
-  if (one.in_windows() == other.in_windows()) return false;
-  one.set_in_windows(other.in_windows());
+// In how the call is launched, not in what the program called.
+bool differ_in_launch_only(CallRecord one, CallRecord other) {
+  if (one == other || one.in_windows() + other.in_windows() == 0) return false;
+  one.clear_launch();
+  other.clear_launch();
   return one == other;
 }
 
-// when: "in call 7", "on their devices".
-std::string not_all_in_windows(std::string_view when, int rank, CallRecord record, int other) {
-  const int inside = record.in_windows() ? rank : other;
-  const int outside = record.in_windows() ? other : rank;
-  record.set_in_windows(false);
+// when: "in call 7", "on their devices". The records differ in how the call is launched.
+std::string different_launches(std::string_view when, int rank, CallRecord record, int other,
+                               const CallRecord& record_of_other) {
+  const bool engines = record.by_engines(), engines_of_other = record_of_other.by_engines();
+  const bool is_inside = record.in_windows();
+  const int inside = is_inside ? rank : other, outside = is_inside ? other : rank;
+  const int by = engines ? rank : other, apart = engines ? other : rank;
+  record.clear_launch();
+  if (engines && engines_of_other)
+    return fmt::format(
+        "Mismatched calls: {}, {}, copy engines move data that are in place on rank {} or rank {} "
+        "alone; call it in place on all ranks (recvbuff of a gather and sendbuff of a scatter are "
+        "then the root's on all ranks), or on none",
+        when, to_string(record), std::min(rank, other), std::max(rank, other));
+  if (engines || engines_of_other)
+    return fmt::format(
+        "Mismatched calls: {}, {}, copy engines (CTAPolicy ZERO) move the data of rank {} and not "
+        "those of rank {}; give all ranks this policy, and their buffers at the same places of the "
+        "same symmetric windows",
+        when, to_string(record), by, apart);
   return fmt::format(
       "Mismatched calls: {}, {}, the buffers of rank {} lie in symmetric windows and those of rank "
       "{} do not; give all ranks' buffers at the same places of the same windows, or register "
@@ -65,8 +82,9 @@ std::string different_calls(std::string_view when, MadeCall one, MadeCall other,
 
 std::string different_calls(std::uint64_t call, int rank, const CallRecord& record, int other,
                             const CallRecord& record_of_other) {
-  if (differ_in_windows_only(record, record_of_other))
-    return not_all_in_windows(fmt::format("in call {}", call), rank, record, other);
+  if (differ_in_launch_only(record, record_of_other))
+    return different_launches(fmt::format("in call {}", call), rank, record, other,
+                              record_of_other);
   return different_calls(fmt::format("in call {}, ", call), made(rank, record),
                          made(other, record_of_other));
 }
@@ -78,8 +96,8 @@ std::string different_calls_before(std::string_view when, int rank, int other) {
 
 std::string different_replays(int rank, const CallRecord& record, int other,
                               const CallRecord& record_of_other) {
-  if (differ_in_windows_only(record, record_of_other))
-    return not_all_in_windows("on their devices", rank, record, other);
+  if (differ_in_launch_only(record, record_of_other))
+    return different_launches("on their devices", rank, record, other, record_of_other);
   MadeCall one = made(rank, record), two = made(other, record_of_other);
   lower_first(one, two);
   return fmt::format(

@@ -68,10 +68,12 @@ struct DevicePlanFacts {
   std::uint64_t shared_bytes = 0;
   int direct_ctas = kDirectCtasOfGpu;  // maximum for a direct kernel that several devices share
   bool in_windows = false;             // all buffers of this call are in symmetric windows
-  bool copy_engines = false;           // a rank requests copy engines for this call
-  int hosts = 1;                       // number of hosts
-  bool joined = false;                 // NVLink joins all GPUs of the hosts, as in one host
-  bool all_reach = true;               // every device reaches every other one's memory
+  // A rank requests copy engines for this call, and between processes also the buffers that peers
+  // write are in symmetric windows.
+  bool copy_engines = false;
+  int hosts = 1;          // number of hosts
+  bool joined = false;    // NVLink joins all GPUs of the hosts, as in one host
+  bool all_reach = true;  // every device reaches every other one's memory
   bool reproducible = false;
   AlgorithmFilter algorithms;
   std::uint8_t protocols = kUsualProtocols;  // allowed by NCCL_PROTO: bit cuda::Protocol

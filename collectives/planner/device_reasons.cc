@@ -63,7 +63,10 @@ std::string leader(const DevicePlanFacts&, const CallRecord&, const DevicePlan&)
 std::string messages(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
   return "copies through the receivers' slots";
 }
-std::string engines(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
+std::string engines(const DevicePlanFacts& facts, const CallRecord&, const DevicePlan&) {
+  if (facts.processes)
+    return "a rank requests copies by copy engines; a CTA meets those of the other devices before "
+           "and after";
   return "a rank requests copies by copy engines, which use no multiprocessor";
 }
 

@@ -327,10 +327,10 @@ bool may_be_messages(const DevicePlanFacts& facts, const CallRecord& record) {
           record.collective == Collective::kAllToAll);
 }
 
-// Calls that only copy. With one rank, sums are copies, too.
+// Calls that only copy. With one rank, sums are copies, too. Processes meet as for shared kernels.
 bool may_use_engines(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (!facts.copy_engines || facts.processes || record.collective == Collective::kBarrier)
-    return false;
+  if (!facts.copy_engines || record.collective == Collective::kBarrier) return false;
+  if (facts.processes && facts.shared_bytes == 0) return false;
   return !reduces(record.collective) || (facts.ranks == 1 && record.op != RedOp::kPreMulSum);
 }
 

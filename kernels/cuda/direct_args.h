@@ -154,4 +154,10 @@ struct ClearLinesArgs {
   DeviceBarrier barrier;
 };
 
+// A meeting of all devices before the copies of copy engines, or after them (meeting.h).
+struct MeetingArgs {
+  bool begins;
+  DeviceBarrier barrier;
+};
+
 }  // namespace rondo::cuda

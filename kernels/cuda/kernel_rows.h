@@ -35,6 +35,7 @@ const KernelEntry& row_of_stored_copy();
 const KernelEntry& row_of_staged_copy();
 const KernelEntry& row_of_clear_lines();
 const KernelEntry& row_of_p2p_probe();
+const KernelEntry& row_of_meeting();
 const KernelEntry& row_of_resolve();
 const KernelEntry& row_of_connected_copy();
 const KernelEntry& row_of_ll_push_copy();

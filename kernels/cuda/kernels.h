@@ -60,8 +60,10 @@ inline constexpr int kStagedCopyKernel = kMessagesKernel + 1;
 inline constexpr int kClearLinesKernel = kStagedCopyKernel + 1;
 // Tries P2P between two devices (p2p_probe.h).
 inline constexpr int kP2pProbeKernel = kClearLinesKernel + 1;
+// Devices meet beside copies of copy engines (meeting.h).
+inline constexpr int kMeetingKernel = kP2pProbeKernel + 1;
 // Of more than kNarrowRanks ranks: sums and averages of floats. Per type: sums, averages, LL push.
-inline constexpr int kFirstWideKernel = kP2pProbeKernel + 1;
+inline constexpr int kFirstWideKernel = kMeetingKernel + 1;
 inline constexpr int kWideRows = 3;
 inline constexpr int kWideSum = 0, kWideAvg = 1, kWideLLPush = 2;
 inline constexpr int kWideLLPushCopyKernel = kFirstWideKernel + kDataTypes * kWideRows;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPUs whose driver offers P2P that does not work: writes end in memory that its owner never sees,
-// as where an IOMMU or ACS redirects PCIe traffic between GPUs.
+// as where an IOMMU or ACS redirects PCIe traffic between GPUs. And P2P that works, but on which
+// flags overtake data where no fence or release orders them.
 #include "tests/gpu/process_bodies.h"
 #include "tests/gpu/put_bodies.h"
 #include "tests/gpu/rank_logs.h"
@@ -80,6 +81,37 @@ TEST(LostP2pLines, AreNotSentThroughTheHost) {
       [](NcclRank& seat) {
         run_every_collective(seat, {3001}, {DataType::kFloat32}, [](int, int) { return false; });
       });
+}
+
+// What a kernel writes into another process's GPU arrives in any order (mode=weak): the check at
+// init finds it in order behind its fence, and so do calls. Small ones, since every access costs.
+class P2pOutOfOrder : public testing::TestWithParam<std::pair<const char*, Environment>> {};
+INSTANTIATE_TEST_SUITE_P(
+    Kernels, P2pOutOfOrder,
+    testing::Values(std::pair("shared", Environment{{"NCCL_ALGO", "twoshot,direct"}}),
+                    std::pair("ring", Environment{{"NCCL_ALGO", "ring"}, {"NCCL_PROTO", "Simple"}}),
+                    std::pair("push", Environment{{"NCCL_ALGO", "oneshot,direct"},
+                                                  {"NCCL_PROTO", "LL,Simple"}})),
+    [](const auto& info) { return std::string(info.param.first); });
+
+TEST_P(P2pOutOfOrder, IsInOrderBehindAFence) {
+  const RankLogs logs;
+  Job job = as_processes(2, Gpus::kOneEach, GetParam().second)
+                .under({{"RONDO_SIMT", "mode=weak"}, {"NCCL_DEBUG_SUBSYS", "INIT,TUNING"}});
+  job.create = false;
+  run_job(job, [&logs](NcclRank& seat) {
+    logs.use(seat.rank);
+    seat.join();
+    if (seat.comm == nullptr) return;
+    run_every_collective(seat, {1001}, {DataType::kUint8, DataType::kFloat32},
+                         [](int, int) { return false; });
+    pass_round_a_ring(seat, {1, 5'001});
+    seat.leave();
+  });
+  EXPECT_GE(logs.count(0, "messages of rank 0 to rank 1: P2P") +
+                logs.count(1, "messages of rank 0 to rank 1: P2P"),
+            1);
+  EXPECT_EQ(logs.count(0, "WARN") + logs.count(1, "WARN"), 0);
 }
 
 }  // namespace

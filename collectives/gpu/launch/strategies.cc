@@ -64,7 +64,7 @@ constexpr LaunchRow kRows[] = {
     {Strategy::kConnected, connected_kernel, fuses_connected, launch_connected},
     elsewhere(Strategy::kHierarchical),  // ranks on the host
     elsewhere(Strategy::kLeader),
-    elsewhere(Strategy::kCopyEngines),
+    {Strategy::kCopyEngines, nullptr, nullptr, launch_engines},  // one device: team_launches.cc
     {Strategy::kShared, direct_kernel, fuses_staged, launch_shared},
     {Strategy::kWindows, direct_kernel, fuses_in_windows, launch_windows},
     {Strategy::kLLPush, ll_push_kernel, fuses_ll_push, launch_ll_push},

@@ -95,11 +95,15 @@ Status load_kernels(std::vector<int> kernels,
 std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, int self, int rank);
 // Whether a switch can work on the call's buffers in place.
 bool is_in_multicast_windows(const Call& call);
+// Whether copy engines can: all ranks know where each writes (engine_launch.cc).
+bool is_in_engine_windows(const Call& call);
+bool is_in_place_for_engines(const Call& call);
 
 // One per strategy. All but connected need one rank per device.
 Status launch_connected(const DeviceLaunch& call);
 Status launch_shared(const DeviceLaunch& call);
 Status launch_windows(const DeviceLaunch& call);
+Status launch_engines(const DeviceLaunch& call);
 Status launch_ll_push(const DeviceLaunch& call);
 Status launch_multicast(const DeviceLaunch& call);
 

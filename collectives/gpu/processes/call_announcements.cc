@@ -28,7 +28,10 @@ void CallAnnouncements::publish_for_leader(std::uint64_t sequence) {
 Status CallAnnouncements::announce(const CallRecord& record, bool capturing, Mismatch* mismatch) {
   RONDO_CHECK_OK(context_.standing.check());
   if (capturing) return ok_status();  // kernels report what they replay
-  RONDO_TRY(const std::uint64_t sequence, next({kCommandsOfKernel * context_.local.size(), false}));
+  std::uint64_t commands = kCommandsOfKernel * context_.local.size();
+  if (record.by_engines())  // a meeting more, and up to a copy for each rank
+    commands += 1 + static_cast<std::uint64_t>(context_.ranks());
+  RONDO_TRY(const std::uint64_t sequence, next({commands, false}));
   cuda::CallDescriptor made{};
   made.record = record;
   made.sequence = sequence;

@@ -157,7 +157,8 @@ profiler::Way DeviceRank::way_of(const Call& call) const {
   DevicePlanFacts facts = engine_->plan_facts();
   facts.in_windows = call.send_windows != nullptr && call.receive_windows != nullptr;
   facts.max_channels = std::min(facts.max_channels, call.limits.max_ctas);
-  facts.copy_engines = call.limits.mover == CallLimits::Mover::kCopyEngines;
+  facts.copy_engines = call.limits.mover == CallLimits::Mover::kCopyEngines &&
+                       (!facts.processes || is_in_engine_windows(call));
   const auto plan = make_device_plan(facts, call.record);
   return plan.ok() ? profiler::way_of(*plan) : profiler::Way{};
 }
@@ -234,12 +235,51 @@ Status DeviceRank::wait_for_streams() {
   return engine_->join();
 }
 
+namespace {
+
+// Copy engines also run broadcasts, gathers and scatters (launch/engine_launch.cc). In place, the
+// root's buffer counts on all ranks.
+void look_for_engine_windows(const DeviceWindows& windows, const Membership& members,
+                             const Buffers& given, Call* call) {
+  const std::size_t block = call->record.count * size_of(call->record.type);
+  const std::size_t all = block * static_cast<std::size_t>(members.size);
+  const std::size_t own = block * static_cast<std::size_t>(members.rank);
+  const auto* const send = static_cast<const std::byte*>(given.send);
+  auto* const receive = static_cast<std::byte*>(given.receive);
+  switch (call->record.collective) {
+    case Collective::kBroadcast:
+      call->receive_windows = windows.symmetric_at(call->receive, block);
+      return;
+    case Collective::kGather:
+      if (receive == nullptr || send != receive + own)
+        call->send_windows = windows.symmetric_at(call->send, block);
+      else if ((call->receive_windows = windows.symmetric_at(receive, all)) != nullptr)
+        call->receive = receive;
+      return;
+    case Collective::kScatter:
+      if (send == nullptr || receive != send + own)
+        call->receive_windows = windows.symmetric_at(call->receive, block);
+      else if ((call->send_windows = windows.symmetric_at(send, all)) != nullptr)
+        call->send = send;
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
 // Only for collectives in which each rank can derive the addresses of all buffers from its own.
-void DeviceRank::look_for_windows(Call* call) const {
+void DeviceRank::look_for_windows(Call* call, const Buffers& given) const {
   const Collective which = call->record.collective;
   const bool is_symmetric = which == Collective::kAllReduce || which == Collective::kAllGather ||
                             which == Collective::kReduceScatter || which == Collective::kAllToAll;
-  if (!windows_ || !is_symmetric || call->record.count == 0) return;
+  if (!windows_ || call->record.count == 0) return;
+  const DevicePlanFacts& facts = plan_facts();
+  const bool by_engines = call->limits.mover == CallLimits::Mover::kCopyEngines &&
+                          facts.processes && facts.hosts == 1 && facts.shared_bytes > 0;
+  if (!is_symmetric && by_engines) look_for_engine_windows(*windows_, state_.members, given, call);
+  if (!is_symmetric) return;
   const std::size_t block = call->record.count * size_of(call->record.type);
   const Segments segments = segments_of(which, state_.members.size);
   const auto window_of = [&](const void* buffer, int count) {

@@ -78,8 +78,9 @@ class DeviceRank : public GpuRank {
 
   Result<int> open_window(const Exchange& exchange, void* memory, std::size_t bytes,
                           bool symmetric) override;
-  // Sets in which symmetric windows the call's buffers are.
-  void look_for_windows(Call* call) const;
+  // Sets in which symmetric windows the call's buffers are. given: the program's, also those that
+  // this rank does not use.
+  void look_for_windows(Call* call, const Buffers& given) const;
   void close_window(int window) override;
   // Sets the address in the peer's window that the call puts to (device_windows.h).
   Status find_window_of(Call* call) const;

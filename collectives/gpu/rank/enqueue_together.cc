@@ -26,6 +26,7 @@ Status resolve(RankState& state, BufferAddresses& addresses, Call& call) {
   if (limits.max_ctas == 0) limits.max_ctas = options.max_ctas;
   if (limits.mover == CallLimits::Mover::kUnset && options.copy_engines)
     limits.mover = CallLimits::Mover::kCopyEngines;
+  const Buffers given{call.send, call.receive};
   const bool in_place = call.receive == call.send;
   if (uses_send(call, rank)) {
     RONDO_TRY(call.send, addresses.of(call.send, which, "sendbuff"));
@@ -39,7 +40,7 @@ Status resolve(RankState& state, BufferAddresses& addresses, Call& call) {
   } else {
     call.receive = nullptr;
   }
-  DeviceRank::of(state).look_for_windows(&call);
+  DeviceRank::of(state).look_for_windows(&call, given);
   if (call.window >= 0 && call.record.count > 0)
     RONDO_CHECK_OK(DeviceRank::of(state).find_window_of(&call));
   if (call.late_scalar != nullptr) {

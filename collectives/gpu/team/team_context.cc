@@ -15,6 +15,7 @@ Status load_kernels_of(const DevicePlanFacts& facts) {
   if (facts.crosses()) return load_kernels({cuda::kConnectedCopyKernel}, {cuda::connected_kernel});
   std::vector<int> copies = {cuda::kCopyKernel, cuda::kConnectedCopyKernel, cuda::kLLPushCopyKernel,
                              cuda::kStagedCopyKernel, cuda::kClearLinesKernel};
+  if (facts.processes && facts.shared_bytes > 0) copies.push_back(cuda::kMeetingKernel);
   for (int row = 0; row < cuda::kMulticastKernels && facts.hosts == 1; ++row)
     copies.push_back(cuda::kFirstMulticastKernel + row);
   if (facts.ranks <= cuda::kNarrowRanks)

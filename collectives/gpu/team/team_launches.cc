@@ -21,10 +21,14 @@ Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mism
   }
   PlannedCall planned{*plan, record, call.buffers(run_.spare_buffers())};
   const DeviceStrategyRow& row = row_of(*plan);
-  if (row.traits.runner != Runner::kCopyEngines) warn_of_kernels(call);
+  const bool by_engines = row.traits.runner == Runner::kCopyEngines;
+  if (!by_engines) warn_of_kernels(call);
   const Windows windows = row.traits.windows;
-  planned.record.set_in_windows(windows == Windows::kAll ||
-                                (windows == Windows::kMulticast && is_in_multicast_windows(call)));
+  if (by_engines && team_.edges != nullptr)
+    planned.record.set_by_engines(is_in_place_for_engines(last.call));
+  else
+    planned.record.set_in_windows(windows == Windows::kAll || (windows == Windows::kMulticast &&
+                                                               is_in_multicast_windows(call)));
   if (!run_.takes(call, planned) || !finds_lines_clear(team_.connections, planned))
     RONDO_CHECK_OK(flush(place));
   // Who runs a call elsewhere announces it. A call of the list is announced before its launch: the
@@ -38,7 +42,9 @@ Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mism
   }
   switch (row.traits.runner) {
     case Runner::kCopyEngines:
-      return copies(place, call);
+      if (team_.edges == nullptr) return copies(place, call);
+      run_.add(call, std::move(planned));
+      return ok_status();
     case Runner::kLeader:
       return elsewhere(call, mismatch);
     case Runner::kMessages:
@@ -60,9 +66,11 @@ void TeamLaunches::warn_of_kernels(const JointCall& call) {
   warned_of_kernels_ = true;
   const std::string& name = team_.options.name;
   RONDO_WARN(
-      "communicator {}of {} ranks: CTAPolicy ZERO asks for copy engines, but kernels run {} and "
-      "all its other calls: copy engines move data only among ranks of one process on one GPU. "
-      "Set maxCTAs (NCCL_MAX_CTAS) to bound the multiprocessors that kernels take",
+      "communicator {}of {} ranks: CTAPolicy ZERO asks for copy engines, but kernels run {}, and "
+      "other calls like it: copy engines move data among ranks of one process on one GPU, and "
+      "between GPUs of a host that all reach each other, if the buffers are in windows "
+      "(ncclCommWindowRegister with NCCL_WIN_COLL_SYMMETRIC). Set maxCTAs (NCCL_MAX_CTAS) to bound "
+      "the multiprocessors that kernels take",
       name.empty() ? "" : "'" + name + "' ", team_.ranks(), rondo::name(record.collective));
 }
 
@@ -102,6 +110,7 @@ DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   DevicePlanFacts facts = team_.facts;
   if (team_.edges != nullptr) {  // only facts that are equal in all teams
     facts.in_windows = is_in_windows(call);
+    facts.copy_engines = by_engines(call.posted) && is_in_engine_windows(call.posted.front().call);
     return facts;
   }
   int minimum = 1;

@@ -11,9 +11,24 @@
 #include <utility>
 #include <vector>
 
-#include "api/execute.h"
+#include "api/comm.h"
+#include "api/nccl.h"
 
 namespace rondo::api {
+
+// One API call. `more`: calls that run after `call`, on its stream, if one function needs several
+// (rondo.h's v-collectives).
+struct Request {
+  Call call;
+  std::vector<Call> more;
+  std::shared_ptr<const profiler::CallEvent> event;  // for a profiler plugin; may be null
+  cudaEvent_t launch_event = nullptr;                // recorded on a GPU's stream behind the call
+};
+
+struct GroupEntry {
+  ncclComm_t comm;
+  Request request;
+};
 
 // One communicator's share of a batch.
 struct Share {

@@ -84,6 +84,9 @@ class Comm {
   bool remove_user_op(int number);
   std::optional<UserOp> user_op(int number) const;
 
+  // Adds the buffer to gpu::memory_registry() if this communicator is on a GPU. Returns its block;
+  // 0 on the host.
+  std::uint64_t register_block(void* buffer, std::size_t bytes) const;
   void add_registration(void* handle);
   bool remove_registration(const void* handle);
   std::vector<void*> take_registrations();

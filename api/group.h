@@ -17,13 +17,8 @@
 
 namespace rondo::api {
 
-inline bool in_group() { return thread_words.group_depth > 0; }
-
 ncclResult_t start_group();
 ncclResult_t end_group();
-
-// Stores the first error of an open group; returns the result unchanged.
-ncclResult_t note_in_group(ncclResult_t result);
 
 // Runs the request now, or at the end of the open group.
 ncclResult_t submit(CommPin&& comm, Request&& request, const char* function);

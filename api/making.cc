@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/making.h"
 
-#include <functional>
-#include <string_view>
 #include <utility>
 
 #include "api/errors.h"
@@ -36,23 +34,7 @@ Status make(ncclComm_t* out, ncclComm_t handle, bool blocking, const Maker& make
   return made.error();
 }
 
-struct FailedChild {
-  ncclComm_t parent = nullptr;
-  std::size_t text = 0;  // a hash of the error
-};
-constinit thread_local FailedChild failed_child;
-
-std::size_t hash_of_last_error() {
-  return std::hash<std::string_view>()(std::string_view(last_error_text()));
-}
-
 }  // namespace
-
-void note_failed_child(ncclComm_t parent) { failed_child = {parent, hash_of_last_error()}; }
-
-bool last_is_failed_child(ncclComm_t parent) {
-  return failed_child.parent == parent && failed_child.text == hash_of_last_error();
-}
 
 ncclResult_t make_comm(ncclComm_t* out, NewComm description, const Maker& maker) {
   const bool blocking = description.config.fields.blocking != 0;

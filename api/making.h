@@ -25,10 +25,4 @@ struct NewComm {
 // a thread of its own (nonblocking). If creation fails, a blocking caller's *out becomes NULL.
 ncclResult_t make_comm(ncclComm_t* out, NewComm description, const Maker& maker);
 
-// ncclGetLastError(comm) tells the newest failure of the calling thread on `comm`: its fault, or
-// that no child of it could be made after that. Call it once that failure has been reported.
-void note_failed_child(ncclComm_t parent);
-// True until the thread reports another error.
-bool last_is_failed_child(ncclComm_t parent);
-
 }  // namespace rondo::api

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "api/comm.h"
 #include "api/handles.h"
 #include "api/nccl.h"
 #include "base/result.h"
@@ -21,8 +20,6 @@ struct Registration {
   std::uint64_t block = 0;  // its number in gpu::memory_registry(), which peers map; 0: none
   ~Registration();
 };
-// Adds the buffer to gpu::memory_registry() if comm is on a GPU. Returns its block; 0 on the host.
-std::uint64_t register_block(const Comm& comm, void* buffer, std::size_t bytes);
 
 HandleTable<Registration>& registrations();  // ncclCommRegister
 HandleTable<Registration>& windows();        // ncclCommWindowRegister

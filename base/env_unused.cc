@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/env.h"
 #include "base/log.h"
+#include "base/variables.h"
 
 namespace rondo::env {
 namespace {

@@ -11,9 +11,9 @@
 #include <mutex>
 #include <string_view>
 
-#include "base/env.h"
 #include "base/path_pattern.h"
 #include "base/text_file.h"
+#include "base/variables.h"
 
 namespace rondo::log {
 namespace {

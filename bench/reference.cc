@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "bench/reference_double.h"
+#include "bench/recipe.h"
 #include "bench/small_floats.h"
 
 namespace rondo::bench {

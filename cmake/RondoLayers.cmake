@@ -9,7 +9,7 @@
 # Sources that run once per process or communicator, and not in its calls: a row for each folder, of
 # all its own sources, or of those that the row names (base/env.cc, ...).
 set(RONDO_ONCE
-    "base: env env_table env_unused fmt json printable text_file"
+    "base: env env_table env_unused fmt json printable text_file variables"
     topology topology/channels topology/graph
     transport/auth transport/bootstrap transport/launch transport/networks transport/status
     "transport/memory: memory_handle pinned_file virtual_memory"

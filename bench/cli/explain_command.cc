@@ -17,7 +17,7 @@
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/model/predictions.h"
 #include "collectives/model/ways.h"
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 #include "collectives/planner/explain.h"
 
 namespace rondo::cli {

@@ -18,7 +18,7 @@
 #include "collectives/model/host_predictions.h"
 #include "collectives/model/predictions.h"
 #include "collectives/model/ways.h"
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 #include "kernels/algorithms/table.h"
 #include "topology/cpu_budget.h"
 

@@ -17,6 +17,7 @@
 #include "bench/command_line.h"
 #include "bench/gpu_lane.h"
 #include "bench/runner/job.h"
+#include "bench/runner/rank_process.h"
 #include "bench/standard_output.h"
 #include "collectives/planner/tune_file.h"
 

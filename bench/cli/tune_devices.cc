@@ -7,7 +7,7 @@
 #include "bench/cli/asked_call.h"
 #include "bench/progress.h"
 #include "collectives/gpu/plan/explain_devices.h"
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 
 namespace rondo::cli {
 namespace {

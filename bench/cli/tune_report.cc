@@ -8,7 +8,7 @@
 #include "bench/cli/asked_call.h"
 #include "bench/command_line.h"
 #include "bench/progress.h"
-#include "collectives/planner/host_work.h"
+#include "collectives/planner/planner.h"
 #include "kernels/algorithms/table.h"
 #include "topology/cpu_budget.h"
 

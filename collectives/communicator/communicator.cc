@@ -13,7 +13,6 @@
 #include "base/printable.h"
 #include "collectives/communicator/child_request.h"
 #include "collectives/communicator/communicator_state.h"
-#include "collectives/communicator/create.h"
 #include "collectives/communicator/meet_again.h"
 #include "collectives/communicator/shrink.h"
 #include "collectives/context/gpu_rank.h"
@@ -73,11 +72,12 @@ Result<std::shared_ptr<Communicator>> make_child(const CommunicatorState& parent
 
 Result<std::shared_ptr<Communicator>> Communicator::create(const CreateRequest& request) {
   RONDO_TRY(auto state, make_state(request));
-  log_banner(*state);
   return std::shared_ptr<Communicator>(new Communicator(std::move(state)));
 }
 
-Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
+Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {
+  log_banner(*state_);
+}
 
 Communicator::~Communicator() {
   if (state_->host.peers.empty() || state_->forked()) return;
@@ -318,7 +318,8 @@ Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> 
   if (std::find(members.begin(), members.end(), rank()) == members.end())
     return fail(StatusCode::kInvalidArgument,
                 "rank {} is among the excluded ranks: only survivors call shrink", rank());
-  return shrink_to(*state_, members, options, std::move(aborted));
+  RONDO_TRY(auto child, shrink_to(*state_, members, options, std::move(aborted)));
+  return std::shared_ptr<Communicator>(new Communicator(std::move(child)));
 }
 
 // ---- windows ----

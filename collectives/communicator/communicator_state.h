@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // CommunicatorState: all state of a Communicator: its rank, and what it needs to create children.
+// make_state() (create.cc): its ranks join, exchange their records, connect on their hosts, agree
+// on plans, and bind to their GPUs if they have any.
+//
+// Collective. Guarantees: a rank that fails reports it to all others, so that no rank waits until
+// its deadline. Every wait ends at the request's init timeout or when the request is aborted.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +13,7 @@
 #include <set>
 #include <vector>
 
-#include "collectives/communicator/communicator.h"
+#include "collectives/context/comm_options.h"
 #include "collectives/host/rank_state.h"
 #include "collectives/profiler/call_events.h"
 #include "collectives/status/status_service.h"
@@ -30,5 +35,7 @@ class CommunicatorState : public RankState {
   std::unique_ptr<profiler::CallEvents> call_events;  // null: no profiler plugin
   std::unique_ptr<StatusSeat> status;  // last: status queries read the rank until it is destroyed
 };
+
+Result<std::unique_ptr<CommunicatorState>> make_state(const CreateRequest& request);
 
 }  // namespace rondo

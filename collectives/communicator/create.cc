@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/communicator/create.h"
+#include "collectives/communicator/communicator_state.h"
 
 #include <unistd.h>
 

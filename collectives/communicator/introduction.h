@@ -12,7 +12,7 @@
 
 #include <string>
 
-#include "collectives/communicator/communicator.h"
+#include "collectives/context/comm_options.h"
 #include "collectives/context/init_record.h"
 
 namespace rondo {

@@ -128,10 +128,10 @@ class Gathering {
 
 }  // namespace
 
-Result<std::shared_ptr<Communicator>> shrink_to(CommunicatorState& parent,
-                                                const std::vector<int>& survivors,
-                                                const CommOptions& options,
-                                                std::function<bool()> aborted) {
+Result<std::unique_ptr<CommunicatorState>> shrink_to(CommunicatorState& parent,
+                                                     const std::vector<int>& survivors,
+                                                     const CommOptions& options,
+                                                     std::function<bool()> aborted) {
   Gathering gathering(parent, survivors);
   RONDO_TRY(CreateRequest request, survivors_request(parent, survivors));
   request.options = options;
@@ -142,7 +142,7 @@ Result<std::shared_ptr<Communicator>> shrink_to(CommunicatorState& parent,
                                            .obstacle = [&] { return gathering.obstacle(); },
                                            .on_ended = [&](int rank) { gathering.note_end(rank); },
                                            .on_joined = [&] { gathering.end(); }};
-  auto made = Communicator::create(request);
+  auto made = make_state(request);
   // A rank that gave up because another one is gone may close its connection before this rank has
   // looked for that other one.
   if (!made.ok() && made.code() == StatusCode::kRemoteError)

@@ -14,7 +14,7 @@
 #include "topology/graph/graph_blob.h"
 #include "topology/graph/host_graph.h"
 #include "topology/graph/nccl_xml.h"
-#include "topology/graph/rates.h"
+#include "topology/graph/slow_gpus.h"
 
 namespace rondo {
 namespace {

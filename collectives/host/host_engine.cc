@@ -3,7 +3,8 @@
 
 #include <cassert>
 
-#include "collectives/planner/host_work.h"
+#include "collectives/planner/host_strategies.h"
+#include "collectives/planner/planner.h"
 #include "collectives/profiler/call_events.h"
 #include "kernels/host/announcer.h"
 #include "kernels/host/host_executor.h"

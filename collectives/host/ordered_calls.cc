@@ -6,7 +6,7 @@
 #include <cassert>
 #include <cstring>
 
-#include "collectives/planner/host_work.h"
+#include "collectives/planner/planner.h"
 
 namespace rondo {
 namespace {

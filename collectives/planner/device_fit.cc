@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 
 namespace rondo::gpu {
 namespace {

@@ -7,9 +7,8 @@
 
 #include "collectives/planner/call_links.h"
 #include "collectives/planner/device_costs.h"
-#include "collectives/planner/device_strategies.h"
+#include "collectives/planner/host_work.h"
 #include "collectives/planner/message_work.h"
-#include "collectives/planner/work_estimate.h"
 #include "kernels/algorithms/tree.h"
 #include "kernels/cuda/ll_push_args.h"
 
@@ -338,28 +337,10 @@ double direct_ns(const DeviceCall& call, const DevicePlan&) {
                                  : moved / call.links.direct_gbs;
 }
 
-double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
+double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan,
+                 NsAfterLaunch work) {
   return facts.costs.of(DeviceRate::kLaunch) + plan.channels * facts.costs.of(DeviceRate::kCta) +
-         row_of(plan).work(DeviceCall(facts, record), plan);
-}
-
-std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,
-                       const DevicePlan& plan) {
-  constexpr double kMuch = 2;  // large enough to show rates that another rate partly hides
-  const double ns = device_ns(facts, record, plan);
-  std::uint32_t rates = 0;
-  for (const DeviceRateInfo& info : kDeviceRateTable) {
-    DevicePlanFacts other = facts;
-    other.costs.ns[static_cast<std::size_t>(info.rate)] *= kMuch;
-    if (device_ns(other, record, plan) != ns) rates |= bit_of(info.rate);
-  }
-  return rates;
-}
-
-double predicted_ns(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (record.collective >= Collective::kSend) return device_ns(facts, record, plan_of_messages());
-  const Result<DevicePlan> plan = make_device_plan(facts, record);
-  return plan.ok() ? device_ns(facts, record, *plan) : 0;
+         work(DeviceCall(facts, record), plan);
 }
 
 }  // namespace rondo::gpu

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "collectives/planner/host_work.h"
 #include "collectives/planner/tuning.h"
-#include "collectives/planner/work_estimate.h"
 #include "kernels/algorithms/hierarchical.h"
 #include "transport/connection.h"
 
@@ -226,7 +224,8 @@ bool may_be_by_owners(const PlanFacts& facts, const CallRecord& record) {
          !may_connect<Algorithm::kTree>(facts, record);
 }
 double predicted(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
-  return host_work(facts, record, plan).ns(facts.costs);
+  const AddWork add = row_of(host_strategies(), plan.strategy).work;
+  return host_work(facts, record, plan, add).ns(facts.costs);
 }
 
 // Along connections, or connections and memory. Two cases run only when nothing else applies:

@@ -3,9 +3,6 @@
 
 #include <algorithm>
 
-#include "collectives/planner/host_strategies.h"
-#include "collectives/planner/work_estimate.h"
-
 namespace rondo {
 namespace {
 
@@ -93,10 +90,11 @@ void add_message_work(WorkEstimate& e, Collective collective) {
   e.leave((e.ranks - e.local) * e.bytes * (one ? 1 : e.local));
 }
 
-HostWork host_work(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+HostWork host_work(const PlanFacts& facts, const CallRecord& record, const Plan& plan,
+                   AddWork add) {
   WorkEstimate e(facts, record, plan);
   e.work[HostRate::kCall] += e.share;
-  row_of(host_strategies(), plan.strategy).work(e, record.collective);
+  add(e, record.collective);
   e.add_memory(e.bytes * blocks_of_rank(record.collective, e.ranks));
   return e.work;
 }

@@ -7,7 +7,7 @@
 // pure function of what all ranks agreed on; only + - * /. Cost: some tens of operations.
 #pragma once
 
-#include "collectives/planner/device_plan.h"
+#include "collectives/planner/device_facts.h"
 #include "kernels/cuda/message_args.h"
 
 namespace rondo::gpu {

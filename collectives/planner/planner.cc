@@ -2,14 +2,8 @@
 #include "collectives/planner/planner.h"
 
 #include "collectives/planner/host_strategies.h"
-#include "collectives/planner/host_work.h"
 
 namespace rondo {
-
-const char* name(Protocol protocol) {
-  constexpr const char* kNames[] = {"line", "lines", "staged", "simple", "mixed", "read"};
-  return kNames[static_cast<int>(protocol)];
-}
 
 Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
   const auto best = choose(host_strategies(), facts, record);
@@ -24,6 +18,10 @@ Result<Plan> make_plan(const PlanFacts& facts, const CallRecord& record) {
           ? ""
           : " NCCL_ALGO or algSelection leaves none that can run it here.",
       facts.reproducible ? " RONDO_REPRODUCIBLE=1 allows only tree-ordered algorithms." : "");
+}
+
+HostWork host_work(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+  return host_work(facts, record, plan, row_of(host_strategies(), plan.strategy).work);
 }
 
 double predicted_ns(const PlanFacts& facts, const CallRecord& record) {

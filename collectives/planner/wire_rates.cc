@@ -8,7 +8,6 @@
 
 #include "base/double_tree.h"
 #include "collectives/planner/device_costs.h"
-#include "collectives/planner/device_plan.h"
 #include "kernels/algorithms/rerooted_tree.h"
 #include "topology/channels/cluster.h"
 

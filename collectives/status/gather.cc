@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/seconds.h"
 #include "collectives/status/diagnosis.h"
+#include "collectives/status/watched_ranks.h"
 
 namespace rondo {
 namespace {
@@ -141,7 +142,7 @@ bool Gather::explains_hang() const {
     if (!source.is_over && now < source.began + kSilentAfter) return false;
   JobView view = view_;
   ranks_.add_silent(&view);
-  view.find_awaited();
+  find_awaited(&view);
   const std::vector<Blame> blames = diagnose(view);
   return !blames.empty() && blames.front().kind == Blame::kSilent;
 }
@@ -174,7 +175,7 @@ bool Gather::step(std::string* out) {
   for (Source& source : sources_)
     if (!source.is_over) give_up(source);
   if (query_.scope == kJob) ranks_.add_silent(&view_);
-  view_.find_awaited();
+  find_awaited(&view_);
   view_.collection_seconds = std::chrono::duration<double>(net::Clock::now() - began_).count();
   *out += write_(view_);
   return true;

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/printable.h"
-#include "collectives/status/watched_ranks.h"
 
 namespace rondo {
 namespace {
@@ -183,21 +182,6 @@ std::string kernel_wait_text(const RankView& rank) {
       rank.waits_for < 0 ? "waits" : fmt::format("waits for rank {}", rank.waits_for);
   return fmt::format("in {} on its GPU, {}, for {:.1f} s", rank.waits_in, awaited,
                      rank.waits_seconds);
-}
-
-void JobView::find_awaited() {
-  for (CommunicatorView& communicator : communicators) {
-    await_watched(&communicator);
-    const auto least =
-        std::min_element(communicator.ranks.begin(), communicator.ranks.end(),
-                         [](const RankView& a, const RankView& b) { return a.call < b.call; });
-    for (RankView& rank : communicator.ranks) {
-      if (!rank.in_kernel || rank.watched || rank.waits_for >= 0 || least->call >= rank.call)
-        continue;
-      rank.waits_for = least->rank;
-      rank.doing = kernel_wait_text(rank);
-    }
-  }
 }
 
 Json JobView::to_json() const {

@@ -96,9 +96,6 @@ struct JobView {
 
   // Adds what another process answered; what is known already stays.
   void merge(JobView other);
-  // Kernels that wait for a rank that their own host does not know wait for the one that has begun
-  // least. Call it once all that answered is here.
-  void find_awaited();
   Json to_json() const;
   static Result<JobView> from_json(std::string_view text);
 };

@@ -27,6 +27,7 @@
 
 #include "base/result.h"
 #include "topology/cpu_budget.h"
+#include "topology/graph/rates.h"
 
 namespace rondo::topology {
 
@@ -71,15 +72,6 @@ struct GraphLink {
   int count = 1;   // kNvLink: number of links; kPci: lanes, 0: unknown
   Source source = Source::kPrior;
   friend bool operator==(const GraphLink&, const GraphLink&) = default;
-};
-
-// The CPU, which decides the rate between NUMA nodes; fields as in NCCL's XML.
-struct CpuModel {
-  std::string arch{};  // "x86_64", "arm64", "ppc64"
-  std::string vendor{};
-  int family = 0;
-  int model = 0;
-  friend bool operator==(const CpuModel&, const CpuModel&) = default;
 };
 
 class Graph {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "transport/bootstrap/session_state.h"
+#include "transport/bootstrap/tree.h"
 
 namespace rondo::bootstrap {
 namespace {

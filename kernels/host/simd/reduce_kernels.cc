@@ -3,7 +3,6 @@
 
 #include <cstring>
 
-#include "kernels/host/simd/families.h"
 #include "kernels/host/simd/reduce_portable.h"
 #include "kernels/host/simd/simd_target.h"
 

@@ -8,6 +8,9 @@
 
 #include <array>
 
+#include "base/types.h"
+#include "kernels/host/simd/reduce_args.h"
+
 namespace rondo::host {
 
 enum class SimdTarget { kPortable = 0, kAvx2 = 1, kAvx3 = 2 };  // kAvx3: AVX-512 F, BW, DQ and VL
@@ -20,5 +23,23 @@ const char* name(SimdTarget target);
 
 // Later reduce_function(), scale() and copy_bytes() use `target`, which must not exceed the best.
 void use_simd_target_for_test(SimdTarget target);
+
+// Functions of each family of element types for each target; each family has its own source file.
+// Internal to kernels/host; callers use reduce_kernels.h. float32, float64:
+ReduceFn wide_float_function(SimdTarget target, DataType type, RedOp op);
+ScaleFn wide_float_scale(SimdTarget target, DataType type);
+// float16, bfloat16
+ReduceFn half_function(SimdTarget target, DataType type, RedOp op);
+ScaleFn half_scale(SimdTarget target, DataType type);
+// float8e4m3, float8e5m2
+ReduceFn float8_function(SimdTarget target, DataType type, RedOp op);
+ScaleFn float8_scale(SimdTarget target, DataType type);
+// every integer
+ReduceFn integer_function(SimdTarget target, DataType type, RedOp op);
+// any type to and from its wider one
+ConvertFn widen_function(SimdTarget target, DataType type);
+ConvertFn narrow_function(SimdTarget target, DataType type);
+// bytes, past the caches
+VectorCopyFn vector_copy(SimdTarget target);
 
 }  // namespace rondo::host

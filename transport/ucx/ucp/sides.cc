@@ -97,7 +97,7 @@ bool ReceiveSide::settle() {
     const Message& message = messages_[received_ % kDepth];
     if (!message.has_come) break;
     if (message.receiving.has_failed())
-      error_ = worker_.ucp().failure("ucp_am_recv_data_nbx", message.receiving.code());
+      error_ = ucp_.failure("ucp_am_recv_data_nbx", message.receiving.code());
     if (!message.receiving.is_done()) break;
     *message.record = message.header.record;
   }
@@ -109,10 +109,10 @@ void ReceiveSide::grant() {
   if (granting_.is_pending() || endpoint_->failure() != UCS_OK) return;
   grant_.offered = pushed_;
   grant_.received = received_;
-  const ucp_request_param_t param = granting_.sending(worker_.ucp());
-  granting_.begin(worker_.ucp().am_send_nbx(endpoint_->get(), kGrantId, &grant_, sizeof(grant_),
-                                            nullptr, 0, &param));
-  if (granting_.has_failed()) error_ = worker_.ucp().failure("ucp_am_send_nbx", granting_.code());
+  const ucp_request_param_t param = granting_.sending(ucp_);
+  granting_.begin(
+      ucp_.am_send_nbx(endpoint_->get(), kGrantId, &grant_, sizeof(grant_), nullptr, 0, &param));
+  if (granting_.has_failed()) error_ = ucp_.failure("ucp_am_send_nbx", granting_.code());
 }
 
 ucs_status_t ReceiveSide::take(const Header& header, void* data, std::size_t bytes,
@@ -137,9 +137,8 @@ ucs_status_t ReceiveSide::take(const Header& header, void* data, std::size_t byt
     message.receiving.begin(nullptr);
     return UCS_OK;
   }
-  const ucp_request_param_t param = message.receiving.receiving(worker_.ucp(), message.memory);
-  message.receiving.begin(
-      worker_.ucp().am_recv_data_nbx(worker_.get(), data, message.room.data(), bytes, &param));
+  const ucp_request_param_t param = message.receiving.receiving(ucp_, message.memory);
+  message.receiving.begin(ucp_.am_recv_data_nbx(worker_, data, message.room.data(), bytes, &param));
   return UCS_INPROGRESS;  // the data is UCX's again
 }
 

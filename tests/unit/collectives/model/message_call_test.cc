@@ -9,7 +9,7 @@
 
 #include "collectives/model/predictions.h"
 #include "collectives/planner/device_costs.h"
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 #include "tests/support/fixtures.h"
 
 namespace rondo::model {

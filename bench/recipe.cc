@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/reference_double.h"
+#include "bench/recipe.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "api/arguments.h"
-#include "api/registrations.h"
 #include "base/guard.h"
 #include "transport/memory/memory_registry.h"
 

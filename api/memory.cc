@@ -7,7 +7,6 @@
 #include "api/comm.h"
 #include "api/errors.h"
 #include "api/export.h"
-#include "api/registrations.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"

@@ -8,7 +8,6 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
-#include "api/registrations.h"
 
 namespace rondo::api {
 

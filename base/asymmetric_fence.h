@@ -9,14 +9,25 @@
 // Cost: store_before_loads(), a plain store; heavy_fence(), microseconds.
 #pragma once
 
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 
 namespace rondo {
 
 // Set once, before anything uses the fences; never cleared.
-extern std::atomic<bool> fences_are_light;
+inline std::atomic<bool> fences_are_light{false};
+
+inline bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
 // Call it before the first use. More calls do no harm.
-void prepare_fences();
+inline void prepare_fences() {
+  if (fences_are_light.load(std::memory_order_relaxed)) return;
+  if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+      membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+    fences_are_light.store(true, std::memory_order_seq_cst);
+}
 
 // word: a std::atomic or std::atomic_ref.
 template <class Word, class T>
@@ -29,6 +40,12 @@ void store_before_loads(Word&& word, T value) {
   }
 }
 
-void heavy_fence();
+inline void heavy_fence() {
+  if (!fences_are_light.load(std::memory_order_seq_cst)) return;  // store_before_loads() is one
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
+  // A forked child may have lost the registration. If it has started threads, it needs it again.
+  membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
 
 }  // namespace rondo

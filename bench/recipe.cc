@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/recipe.h"
+#include "bench/reference.h"
 
 #include <algorithm>
 #include <cmath>

@@ -20,7 +20,7 @@ set(RONDO_ONCE
     kernels/sim
     collectives/communicator collectives/context collectives/faults collectives/model
     collectives/status collectives/trace collectives/watchdog
-    "collectives/planner: cost_fit device_reasons explain function_lists host_reasons tune_file"
+    "collectives/planner: device_reasons explain function_lists host_costs host_reasons tune_file"
     "collectives/gpu/agree: memory_exchange"
     "collectives/gpu/channels: multicast_memory shared_connections"
     "collectives/gpu/plan: channel_orders channel_search explain_devices gpu_plan"

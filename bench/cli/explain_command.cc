@@ -10,7 +10,6 @@
 #include "base/json.h"
 #include "bench/cli/asked_call.h"
 #include "bench/cli/commands.h"
-#include "bench/cli/known_machines.h"
 #include "bench/command_line.h"
 #include "collectives/gpu/plan/channel_search.h"
 #include "collectives/gpu/plan/explain_devices.h"

@@ -8,7 +8,6 @@
 #include "base/printable.h"
 #include "bench/cli/asked_call.h"
 #include "bench/cli/commands.h"
-#include "bench/cli/known_machines.h"
 #include "bench/cli/simulated_lines.h"
 #include "bench/command_line.h"
 #include "bench/options.h"

@@ -14,7 +14,6 @@
 #include "base/seconds.h"
 #include "collectives/communicator/host_meeting.h"
 #include "collectives/communicator/introduction.h"
-#include "collectives/communicator/read_check.h"
 #include "collectives/context/agreed_facts.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/faults/fault.h"

@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "collectives/communicator/read_check.h"
+#include "collectives/communicator/introduction.h"
 #include "collectives/planner/tuning.h"
 
 namespace rondo {

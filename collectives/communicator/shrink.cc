@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "collectives/communicator/child_request.h"
+#include "collectives/communicator/communicator_state.h"
 #include "collectives/communicator/listener_watch.h"
 #include "collectives/faults/peer_words.h"
 #include "transport/bootstrap/rendezvous.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/host/fused_calls.h"
 
-#include "collectives/planner/fusion.h"
+#include "collectives/planner/planner.h"
 #include "kernels/host/host_executor.h"
 
 namespace rondo {

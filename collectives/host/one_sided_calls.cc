@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "collectives/faults/peer_words.h"
-#include "kernels/host/reach.h"
 #include "kernels/host/simd/reduce_kernels.h"
 #include "kernels/host/slots.h"
 #include "kernels/host/touch.h"

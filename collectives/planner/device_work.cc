@@ -8,7 +8,7 @@
 #include "collectives/planner/call_links.h"
 #include "collectives/planner/device_costs.h"
 #include "collectives/planner/host_work.h"
-#include "collectives/planner/message_work.h"
+#include "collectives/planner/message_shape.h"
 #include "kernels/algorithms/tree.h"
 #include "kernels/cuda/ll_push_args.h"
 

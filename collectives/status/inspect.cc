@@ -21,7 +21,7 @@
 #include "collectives/trace/metrics_text.h"
 #include "topology/cpu_budget.h"
 #include "topology/small_file.h"
-#include "transport/shm/segments_of.h"
+#include "transport/shm/host_segment.h"
 #include "transport/status/user_folder.h"
 
 namespace rondo {

@@ -106,4 +106,24 @@ Json json_of(const LinkView& link);
 std::string kernel_wait_text(const RankView& rank);
 std::string hash_text(std::uint64_t hash);  // "0x1f3a"
 
+// shared_cores(): finds ranks of a host that made their newest calls on the same CPU.
+//
+// Such ranks take turns on it, and each call waits for a switch between them. It may last for a
+// moment only: a rank that nobody has bound moves when it waits (kernels/host/nudge.h). Guarantees:
+// names only ranks in host memory that run, and each CPU once, though its ranks have
+// several communicators. Cost: one pass over all ranks.
+//
+//   for (const SharedCpu& shared : shared_cores(view)) show(shared.text, kSharedCpuRemedy);
+struct SharedCpu {
+  std::string host;        // its name; "": unknown
+  int cpu = -1;            // the kernel's number
+  std::vector<int> ranks;  // of the first communicator in which it was found; at least two
+  std::string text;        // what was found
+};
+inline constexpr const char* kSharedCpuRemedy =
+    "if the host has a core for each rank, start them by rondo run, or by a launcher that binds "
+    "each to its own";
+
+std::vector<SharedCpu> shared_cores(const JobView& view);
+
 }  // namespace rondo

@@ -5,7 +5,7 @@
 #include "base/seconds.h"
 #include "collectives/faults/rank_report.h"
 #include "collectives/faults/standstill.h"
-#include "kernels/host/reach.h"
+#include "kernels/host/touch.h"
 #include "transport/shm/arena.h"
 
 namespace rondo {

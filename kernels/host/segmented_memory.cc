@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "kernels/host/pointers.h"
+#include "kernels/host/touch.h"
 
 namespace rondo::host {
 namespace {

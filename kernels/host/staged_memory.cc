@@ -4,8 +4,6 @@
 #include <cassert>
 #include <utility>
 
-#include "kernels/host/pointers.h"
-#include "kernels/host/reach.h"
 #include "kernels/host/touch.h"
 
 namespace rondo::host {

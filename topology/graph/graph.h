@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "topology/cpu_budget.h"
 #include "topology/graph/rates.h"
@@ -138,5 +139,13 @@ class GraphBuilder {
 // Converts a bus id as NVML, CUDA and users write it ("00000000:17:00.0", "17:00.0") to
 // "0000:17:00.0". Empty: not a bus id.
 std::string normal_bus_id(std::string_view text);
+
+// Serialises a Graph: one rank of a host finds it and sends the bytes to the others.
+//
+// Guarantees: parse_graph(serialise(graph)) equals graph, including sources. Damaged bytes that are
+// not a valid graph are an error. Only for ranks of the same build (base/bytes.h). Cost: some tens
+// of bytes per device, some microseconds to read.
+Bytes serialise(const Graph& graph);
+Result<Graph> parse_graph(ByteSpan blob);
 
 }  // namespace rondo::topology

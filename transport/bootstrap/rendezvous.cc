@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "transport/bootstrap/tree.h"
+#include "transport/bootstrap/messages.h"
 
 namespace rondo::bootstrap {
 namespace {

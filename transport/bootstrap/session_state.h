@@ -14,7 +14,6 @@
 #include "transport/bootstrap/join_request.h"
 #include "transport/bootstrap/messages.h"
 #include "transport/bootstrap/secret.h"
-#include "transport/bootstrap/tree.h"
 
 namespace rondo::bootstrap {
 

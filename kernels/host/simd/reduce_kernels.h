@@ -16,7 +16,7 @@
 #include <cstddef>
 
 #include "base/types.h"
-#include "kernels/host/simd/reduce_args.h"
+#include "kernels/host/simd/simd_target.h"
 
 namespace rondo::host {
 

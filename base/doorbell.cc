@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/futex.h"
+#include "base/doorbell.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

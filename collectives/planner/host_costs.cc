@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/planner/cost_fit.h"
+#include "collectives/planner/host_costs.h"
 
 #include <algorithm>
 #include <cmath>

@@ -191,11 +191,11 @@ void StatusTree::drop_known_calls(StatusItem* item) {
   });
 }
 
-void StatusTree::report(int peer, std::span<const std::byte> message) {
+void StatusTree::receive(int peer, std::span<const std::byte> message) {
   const auto head = status_head_of(message);
   if (!head) return;
   if (head->kind == kStandingAnswer) {
-    if (peer == parent()) report_answer(head->number);
+    if (peer == parent()) receive_answer(head->number);
     return;
   }
   if (!is_above(peer)) {
@@ -203,14 +203,14 @@ void StatusTree::report(int peer, std::span<const std::byte> message) {
     if (is_new && !reported_.empty()) options_.send(peer, reported_);
     if (head->number != 0) unanswered_[peer] = head->number;
   }
-  report_items(peer, message.subspan(sizeof(StatusHead)));
+  receive_items(peer, message.subspan(sizeof(StatusHead)));
 }
 
-void StatusTree::report_items(int peer, std::span<const std::byte> items) {
+void StatusTree::receive_items(int peer, std::span<const std::byte> items) {
   while (auto item = next_status_item(&items, options_.ranks)) {
     if (item->rank == options_.rank) continue;  // this rank's own state is newer
     if (is_above(peer)) {
-      report_from_above(*item);
+      receive_from_above(*item);
       continue;
     }
     if (item->rank == peer && item->presence == StatusItem::kLeft) {
@@ -221,7 +221,7 @@ void StatusTree::report_items(int peer, std::span<const std::byte> items) {
   }
 }
 
-void StatusTree::report_from_above(const StatusItem& item) {
+void StatusTree::receive_from_above(const StatusItem& item) {
   if (item.presence == StatusItem::kThere || !is_above(item.rank)) return;
   if (!gone_.insert(item.rank).second) return;
   if (item.presence == StatusItem::kEnded && ended_first_ < 0) ended_first_ = item.rank;
@@ -239,7 +239,7 @@ void StatusTree::announce_end_of_rank_0(const StatusItem& item) {
   for (const int child : children_) options_.send(child, message);
 }
 
-void StatusTree::report_answer(std::uint64_t number) {
+void StatusTree::receive_answer(std::uint64_t number) {
   ended_first_ = -1;  // the parent knows this rank and will send what ends all ranks
   while (!under_way_.empty() && under_way_.front().number <= number) under_way_.pop_front();
   waits_since_ns_ = now_ns_;

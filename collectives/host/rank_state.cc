@@ -38,9 +38,10 @@ RankState::~RankState() {
 bool RankState::forked() const { return made_in != fork_generation(); }
 
 void RankState::connect_host_view() {
-  host.owner = this;
-  host.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
-                        std::uint64_t number) {
+  host::RankHooks& hooks = host.hooks;
+  hooks.owner = this;
+  hooks.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
+                         std::uint64_t number) {
     RankState& state = state_of(owner);
     const auto reason = [&] {
       state.supervisor.comparer().on_mismatch(peer, mine, theirs, number);
@@ -48,27 +49,27 @@ void RankState::connect_host_view() {
     };
     (void)state.faults.or_fault(reason).ok();
   };
-  host.await_touches = [](void* owner, const WaitSite& site, bool first) {
+  hooks.await_touches = [](void* owner, const WaitSite& site, bool first) {
     return state_of(owner).withdrawal.await_touches(site, first);
   };
-  host.cut_off = [](void* owner, const host::HostCall& call, std::uint32_t exposure) {
+  hooks.cut_off = [](void* owner, const host::HostCall& call, std::uint32_t exposure) {
     state_of(owner).withdrawal.cut_off_exposed(call, exposure);
   };
-  host.exposable = [](void* owner, const host::HostCall& call, std::uint32_t exposure) {
+  hooks.exposable = [](void* owner, const host::HostCall& call, std::uint32_t exposure) {
     return state_of(owner).withdrawal.exposable(call, exposure);
   };
-  host.still_whole = [](void* owner, const host::HostCall& call) {
+  hooks.still_whole = [](void* owner, const host::HostCall& call) {
     return state_of(owner).withdrawal.still_whole(call);
   };
-  host.on_first_reach = [](void* owner, int peer, std::uint64_t place) {
+  hooks.on_first_reach = [](void* owner, int peer, std::uint64_t place) {
     return state_of(owner).reach_first(peer, place);
   };
-  host.on_failed_read = [](void* owner, int peer, int error) {
+  hooks.on_failed_read = [](void* owner, int peer, int error) {
     RankState& state = state_of(owner);
     const auto raise = [&] { return state.raise_failed_read(peer, error), ok_status(); };
     (void)state.faults.or_fault(raise).ok();
   };
-  host.on_commit = [](void* owner, void* at, std::size_t bytes) {
+  hooks.on_commit = [](void* owner, void* at, std::size_t bytes) {
     return state_of(owner).commit(at, bytes);
   };
 }

@@ -140,7 +140,7 @@ class BasicAnnouncer {
   void mismatch(int peer, const CallRecord& mine, const CallRecord& theirs) {
     if (failed_) return;
     failed_ = true;
-    rank_.on_mismatch(rank_.owner, rank_.global[peer], mine, theirs, 0);
+    rank_.hooks.on_mismatch(rank_.hooks.owner, rank_.global[peer], mine, theirs, 0);
   }
 
   // Compares the previous call with the next peer in turn, if no call has waited for that peer.

@@ -87,8 +87,8 @@ bool run_messages(HostRank& rank, std::span<Message> messages) {
     turn();
     if (mismatched != nullptr) {
       const ReceiveEnd<> end(*mismatched->connection);
-      rank.on_mismatch(rank.owner, mismatched->connection->peer, mismatched->record, end.record(),
-                       end.tag() != 0 ? rank.number_of(end.tag()) : 0);
+      rank.hooks.on_mismatch(rank.hooks.owner, mismatched->connection->peer, mismatched->record,
+                             end.record(), end.tag() != 0 ? rank.number_of(end.tag()) : 0);
       return false;
     }
     if (left == 0) break;

@@ -35,8 +35,8 @@ bool SlotPrimitives::wait_full(Connection& connection, std::uint64_t bytes) {
   if (end.record() == shared_.call.announced() && end.bytes() == bytes &&
       end.tag() == rank.call_tag())
     return !shared_.has_entered || shared_.has_entered(connection.peer);
-  rank.on_mismatch(rank.owner, connection.peer, shared_.call.announced(), end.record(),
-                   rank.number_of(end.tag()));
+  rank.hooks.on_mismatch(rank.hooks.owner, connection.peer, shared_.call.announced(), end.record(),
+                         rank.number_of(end.tag()));
   return false;
 }
 

@@ -26,7 +26,7 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
   if (call.may_expose_input && reachable(call.input, places[0])) exposure_ |= kExposesInput;
   if (call.may_expose_output && reachable(call.output, places[1])) exposure_ |= kExposesOutput;
   if (((places[0] | places[1]) & kPlacePartly) && !rank_.all_same_process)
-    exposure_ = rank_.exposable(rank_.owner, call, exposure_);
+    exposure_ = rank_.hooks.exposable(rank_.hooks.owner, call, exposure_);
   if (call.may_expose_to_reads && !(exposure_ & kExposesInput)) exposure_ |= kExposesToReads;
   if (exposure_ == 0) return;
   const Exposure exposed{reinterpret_cast<std::uintptr_t>(call.input),
@@ -45,7 +45,7 @@ Exposure StagedMemory::exposed_by(int r) const {
 std::byte* StagedMemory::at_place(int r, std::uint64_t place) {
   const PeerPort& peer = rank_.peers[r];
   if (std::byte* at = reach(peer, place)) return at;
-  if (!rank_.on_first_reach(rank_.owner, r, place)) announcer_.fail();
+  if (!rank_.hooks.on_first_reach(rank_.hooks.owner, r, place)) announcer_.fail();
   return reach(peer, place);
 }
 
@@ -77,7 +77,7 @@ void StagedMemory::read(int r, const Piece& piece, std::uint64_t at) {
   rank_.read_bytes += bytes;
   HostAtomics::fence_seq_cst();
   if (!may_touch(r) || error == 0) return;
-  rank_.on_failed_read(rank_.owner, r, error);
+  rank_.hooks.on_failed_read(rank_.hooks.owner, r, error);
   announcer_.fail();
 }
 
@@ -288,7 +288,7 @@ void StagedMemory::release() {
 bool StagedMemory::was_cut_off() {
   return !announcer_.failed() &&
          HostAtomics::load_acquire(*rank_.arena.withdrawals) != withdrawals_ &&
-         !rank_.still_whole(rank_.owner, call_);
+         !rank_.hooks.still_whole(rank_.hooks.owner, call_);
 }
 
 // True if a peer may wait for this rank's last step before this rank's next call: to return a
@@ -323,7 +323,7 @@ void StagedMemory::withdraw() {
   if (exposure_ == 0) return;
   HostAtomics::store_seq_cst(*rank_.self().faulted, std::uint8_t{1});
   HostAtomics::fence_seq_cst();  // before what the program stores in the buffers
-  if (!outlast_touches(rank_)) rank_.cut_off(rank_.owner, call_, exposure_);
+  if (!outlast_touches(rank_)) rank_.hooks.cut_off(rank_.hooks.owner, call_, exposure_);
 }
 
 }  // namespace rondo::host

@@ -2,6 +2,7 @@
 #include "bench/reference.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 
@@ -56,6 +57,7 @@ double special_value(const TypeInfo& type, Op op, int rank, std::uint32_t palett
 }  // namespace
 
 double float_input(const Recipe& recipe, int rank, std::size_t index) {
+  assert(rank < recipe.ranks);
   const TypeInfo& type = info(recipe.type);
   const std::uint32_t hash = hash_at(stream_key(recipe.seed, rank), index);
   const std::uint32_t more = mix(hash + 0x68e31da4u);

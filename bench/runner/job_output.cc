@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <iterator>
 
@@ -21,10 +22,12 @@ constexpr std::size_t kAtomicWrite = 4096;  // PIPE_BUF: a writable pipe accepts
 }  // namespace
 
 void JobOutput::add(int rank, int target, Fd pipe) {
+  assert(rank >= 0 && (target == 1 || target == 2));
   sources_.push_back({rank, target, std::move(pipe), {}});
 }
 
 void JobOutput::log(int rank, Fd file, std::string path) {
+  assert(rank >= 0);
   const auto index = static_cast<std::size_t>(rank);
   if (logs_.size() <= index) logs_.resize(index + 1);
   logs_[index] = {std::move(file), std::move(path)};

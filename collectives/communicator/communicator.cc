@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstring>
 #include <numeric>
 
@@ -178,6 +179,8 @@ Status Communicator::run_here(const Call& call) {
 
 Status Communicator::run_together(std::span<const Work> works) {
   if (works.size() == 1) return works[0].communicator->run(works[0].calls);
+  assert(std::all_of(works.begin(), works.end(),
+                     [](const Work& work) { return work.communicator != nullptr; }));
   std::vector<Status> results(works.size());
   std::vector<FiberGroup::Task> tasks;
   for (std::size_t i = 0; i < works.size(); ++i) {
@@ -363,6 +366,7 @@ void Communicator::deregister_window(int window, const std::function<void()>& wa
 }
 
 std::size_t Communicator::window_bytes(int window, int peer) const {
+  assert(window >= 0 && peer >= 0 && peer < size());
   if (state_->device) return state_->device->window_bytes(window, peer);
   return state_->one_sided.window_bytes(window, peer);
 }

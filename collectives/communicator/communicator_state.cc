@@ -2,6 +2,7 @@
 #include "collectives/communicator/communicator_state.h"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 
 #include "base/bytes.h"
@@ -20,6 +21,8 @@ Result<CreateRequest> under_first(const CommunicatorState& parent, const std::ve
                                   const bootstrap::Secret& secret) {
   const auto mine =
       std::find(members.begin(), members.end(), parent.members.rank) - members.begin();
+  assert(!members.empty() && mine < static_cast<std::ptrdiff_t>(members.size()) &&
+         "this rank is a member of its child");
   CreateRequest child;
   child.rank = static_cast<int>(mine);
   child.size = static_cast<int>(members.size());

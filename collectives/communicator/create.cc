@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstring>
 
 #include "base/env.h"
@@ -43,6 +44,7 @@ class Creation {
         deadline_(Clock::now() + to_nanoseconds(request.options.init_timeout_seconds)) {}
 
   Result<std::unique_ptr<CommunicatorState>> run() {
+    assert(request_.size > 0 && request_.rank >= 0 && request_.rank < request_.size);
     state_->members.rank = request_.rank;
     state_->members.size = request_.size;
     state_->options = request_.options;
@@ -192,6 +194,7 @@ class Creation {
   }
 
   void prepare_host_view(const trace::HostOffset& offset) {
+    assert(state_->members.group != nullptr && state_->host.peers.empty() && "after meet()");
     host::HostRank& view = state_->host;
     const shm::HostGroup& group = *state_->members.group;
     view.all_same_process = group.processes.size() == 1;
@@ -290,6 +293,7 @@ class Creation {
       static std::atomic<bool> complained{false};
       if (!found.complaint.empty() && !complained.exchange(true)) RONDO_WARN("{}", found.complaint);
     }
+    assert(threads >= 0 && "the C API and rank_threads() check it");
     if (threads < 2) return;
     const auto& process_of = state_->members.group->process_of_member;
     const auto own = process_of.begin() + state_->host.rank;

@@ -2,6 +2,7 @@
 #include "collectives/communicator/shrink.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -30,6 +31,8 @@ class Gathering {
  public:
   Gathering(CommunicatorState& state, const std::vector<int>& survivors)
       : state_(state), survivors_(survivors), digest_(bootstrap::digest_of(survivors)) {
+    assert(std::is_sorted(survivors_.begin(), survivors_.end()));
+    assert(std::binary_search(survivors_.begin(), survivors_.end(), state_.members.rank));
     show(digest_);
     watch(survivors_[0] == state_.members.rank ? survivors_.size() : 1);
   }

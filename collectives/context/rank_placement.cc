@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 
 #include "base/env.h"
@@ -36,6 +37,8 @@ SharedGraph no_graph() { return std::make_shared<const topology::Graph>(); }
 class Finding {
  public:
   explicit Finding(const PlacementRequest& request) : request_(request), shape_(request.shape) {
+    assert(request.records.size() == shape_.host.size());
+    assert(request.rank >= 0 && static_cast<std::size_t>(request.rank) < shape_.host.size());
     for (int h = 0; h < shape_.hosts(); ++h)
       leaders_.push_back(shape_.ranks[static_cast<std::size_t>(shape_.first[h])]);
   }
@@ -107,6 +110,7 @@ class Finding {
 
   Result<std::vector<SharedGraph>> graphs_of(const std::vector<int>& senders,
                                              const std::vector<Bytes>& sent) const {
+    assert(senders.size() == leaders_.size());
     std::vector<SharedGraph> graphs;
     std::map<int, std::size_t> first_of;  // by sender
     for (std::size_t h = 0; h < senders.size(); ++h) {
@@ -200,6 +204,7 @@ Result<PlacementRecord> PlacementRecord::decode(ByteSpan blob, int rank) {
 }
 
 std::vector<int> admitted_nics(const RankPlacement& placement, int host) {
+  assert(host >= 0 && static_cast<std::size_t>(host) < placement.graphs.size());
   const topology::Graph& graph = *placement.graphs[static_cast<std::size_t>(host)];
   std::vector<int> admitted(graph.nics().begin(), graph.nics().end());
   if (placement.nic_filters.empty()) return admitted;
@@ -217,6 +222,7 @@ std::vector<int> graph_senders(std::span<const int> leaders,
   std::uint64_t bytes = 0;
   for (const int leader : leaders) {
     const PlacementRecord& record = records[static_cast<std::size_t>(leader)];
+    assert(leader >= 0);
     auto [known, is_new] = of_digest.try_emplace(record.digest, leader);
     if (is_new && bytes + record.graph_bytes > kMaxBytes) known->second = -1;
     if (is_new && known->second >= 0) bytes += record.graph_bytes;
@@ -251,15 +257,19 @@ int Membership::local_of(int global) const {
 }
 
 int Membership::global_of(const WaitSite& site) const {
+  assert(site.peer < static_cast<int>(local_ranks.size()));
   return site.peer >= 0 ? local_ranks[static_cast<std::size_t>(site.peer)] : site.global_rank;
 }
 
 std::string Membership::name_of(int global) const {
+  assert(global >= 0 && static_cast<std::size_t>(global) < ranks.size());
   const RankFacts& facts = ranks[static_cast<std::size_t>(global)];
   return fmt::format("rank {} (pid {} on {})", facts.rank, facts.pid, facts.hostname);
 }
 
 const shm::PeerProcess& Membership::process_of(int local) const {
+  assert(group != nullptr && local >= 0);
+  assert(static_cast<std::size_t>(local) < group->process_of_member.size());
   return group->processes[static_cast<std::size_t>(
       group->process_of_member[static_cast<std::size_t>(local)])];
 }

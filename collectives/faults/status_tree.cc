@@ -2,6 +2,7 @@
 #include "collectives/faults/status_tree.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 
@@ -41,11 +42,13 @@ std::vector<std::byte> status_message(std::uint8_t kind, std::uint64_t number) {
 }
 
 void number_status_message(std::uint64_t number, std::vector<std::byte>* message) {
+  assert(message->size() >= sizeof(StatusHead));
   std::memcpy(message->data() + offsetof(StatusHead, number), &number, sizeof(number));
 }
 
 std::size_t append_status_item(const StatusItem& item, std::size_t max_bytes,
                                std::vector<std::byte>* message) {
+  assert(message->size() >= sizeof(StatusHead));
   const std::size_t used = message->size() + sizeof(ItemOnWire);
   if (max_bytes != 0 && used > max_bytes) return kNoRoomForItem;
   const std::size_t room = max_bytes == 0 ? 0 : (max_bytes - used) / sizeof(StatusItem::Call);
@@ -111,6 +114,7 @@ constexpr std::size_t kMaxUnderWay = 8;
 constexpr std::size_t kMaxUnreportedCalls = 1024;  // per rank, not yet sent to the parent
 
 void merge_news(StatusItem news, StatusItem* known) {
+  assert(news.rank >= 0 && (known->rank < 0 || known->rank == news.rank));
   known->rank = news.rank;
   known->presence = std::max(known->presence, news.presence);
   if (news.progress) {
@@ -127,6 +131,7 @@ void merge_news(StatusItem news, StatusItem* known) {
 }  // namespace
 
 std::vector<int> StatusTree::ancestors_of(const HostShape& shape, int rank) {
+  assert(rank >= 0 && static_cast<std::size_t>(rank) < shape.host.size());
   const auto first_of = [&](int host) {
     return shape.ranks[static_cast<std::size_t>(shape.first[static_cast<std::size_t>(host)])];
   };
@@ -138,6 +143,7 @@ std::vector<int> StatusTree::ancestors_of(const HostShape& shape, int rank) {
 }
 
 std::vector<int> StatusTree::children_of(const HostShape& shape, int rank) {
+  assert(rank >= 0 && static_cast<std::size_t>(rank) < shape.host.size());
   const int host = shape.host_of(rank);
   const auto begin = shape.ranks.begin() + shape.first[static_cast<std::size_t>(host)];
   if (*begin != rank) return {};
@@ -169,6 +175,7 @@ void StatusTree::put(const Progress& progress, std::optional<Wait> wait, std::ui
 }
 
 void StatusTree::note(StatusItem item) {
+  assert(item.rank >= 0 && item.rank < options_.ranks);
   Below& below = below_[item.rank];
   if (item.version < below.item.version) {  // an older report that arrived by another path
     item.progress.reset();
@@ -290,6 +297,7 @@ void StatusTree::look_for_silence() {
 
 // Sends all that is known here again: it is unknown what the previous parent forwarded.
 void StatusTree::turn_to_next_parent() {
+  assert(!is_orphan());
   ++at_;
   waits_since_ns_ = now_ns_;
   std::deque<UnderWay> again;
@@ -330,6 +338,7 @@ void StatusTree::send_news(std::size_t max_under_way) {
 }
 
 void StatusTree::send_up(std::vector<std::byte> message) {
+  assert(!is_orphan());
   number_status_message(++sent_, &message);
   if (under_way_.empty()) waits_since_ns_ = now_ns_;
   sent_at_ns_ = now_ns_;
@@ -339,6 +348,7 @@ void StatusTree::send_up(std::vector<std::byte> message) {
 }
 
 void StatusTree::report_fault(std::vector<std::byte> message) {
+  assert(!message.empty());
   if (!reported_.empty()) return;
   reported_ = std::move(message);
   for (const int child : children_) options_.send(child, reported_);

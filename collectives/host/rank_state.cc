@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -38,6 +39,7 @@ RankState::~RankState() {
 bool RankState::forked() const { return made_in != fork_generation(); }
 
 void RankState::connect_host_view() {
+  assert(host.hooks.owner == nullptr && "once, when the rank is made");
   host::RankHooks& hooks = host.hooks;
   hooks.owner = this;
   hooks.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
@@ -75,6 +77,7 @@ void RankState::connect_host_view() {
 }
 
 bool RankState::reach_first(int local, std::uint64_t place) {
+  assert(local != host.rank);
   const Status mapped = members.process_of(local).neighbour->reach(place);
   if (!mapped.ok()) faults.raise(faults.make(mapped.code(), members.rank, mapped.error().text));
   return mapped.ok();
@@ -82,6 +85,7 @@ bool RankState::reach_first(int local, std::uint64_t place) {
 
 // The memory of a process ends shortly before its pidfd reports the end.
 void RankState::raise_failed_read(int local, int error) {
+  assert(error != 0 && local >= 0 && local != host.rank);
   constexpr double kLongestEnd = 1;  // s
   const int global = members.local_ranks[static_cast<std::size_t>(local)];
   const auto ended = [&] { return has_ended(members.process_of(local)); };
@@ -98,6 +102,7 @@ void RankState::raise_failed_read(int local, int error) {
 }
 
 bool RankState::commit(void* at, std::size_t bytes) {
+  assert(at != nullptr && bytes > 0);
   const Status present = shm::commit(at, bytes, "staging memory");
   if (present.ok()) {
     committed_bytes += bytes;

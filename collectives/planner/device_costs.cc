@@ -2,6 +2,7 @@
 #include "collectives/planner/device_costs.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/multicast_args.h"
@@ -59,6 +60,7 @@ double barrier_ns(LinkClass link, const DeviceCosts& costs) {
 }
 
 double ring_cta_gbs(std::uint64_t slot_bytes, const DeviceCosts& costs) {
+  assert(slot_bytes > 0);
   const auto bytes = static_cast<double>(slot_bytes);
   const sim::VerbCost verb = verb_cost(cuda::Protocol::kSimple, costs);
   const double job = verb.fixed_ns + bytes / verb.sum_gbs;

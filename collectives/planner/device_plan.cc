@@ -2,6 +2,7 @@
 #include "collectives/planner/device_plan.h"
 
 #include <algorithm>
+#include <cassert>
 #include <span>
 
 #include "collectives/planner/device_costs.h"
@@ -111,6 +112,7 @@ double predicted_ns(const DevicePlanFacts& facts, const CallRecord& record) {
 }
 
 int direct_ctas(double link_gbs, const DeviceCosts& costs) {
+  assert(link_gbs >= 0);
   const sim::VerbCost cost = direct_cost(costs);
   const double cta_gbs = std::min(cost.sum_gbs, cost.copy_gbs);
   int ctas = kDirectCtasOfGpu;

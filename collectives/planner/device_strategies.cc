@@ -237,6 +237,7 @@ constexpr std::uint64_t jobs_of_chunk(Protocol protocol) {
 }
 // Bytes of the longest part if all are divided among channels, and there into parts, by lines.
 std::uint64_t parts_of(std::uint64_t bytes, std::uint64_t channels, std::uint64_t parts) {
+  assert(channels > 0 && parts > 0);
   const auto share = [](std::uint64_t all, std::uint64_t n) { return (all + n - 1) / n; };
   return share(share(share(bytes, kLineBytes), channels), parts) * kLineBytes;
 }
@@ -247,6 +248,7 @@ int rings_of(const DevicePlanFacts& facts) {
 
 DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
                         const DevicePlanFacts& facts, const CallRecord& record) {
+  assert(channels > 0 && facts.slots > 0 && facts.slot_bytes > 0);
   const std::uint64_t width = size_of(record.type);
   const bool all_reduces = record.collective == Collective::kAllReduce;
   DevicePlan plan;

@@ -2,6 +2,7 @@
 #include "collectives/planner/device_work.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 
@@ -107,6 +108,7 @@ double cycle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, d
 // chunks find free slots; each later one waits until the next rank has emptied a slot, a `trip`
 // after it was filled.
 double stream_ns(double chunks, double slots, double pace, double trip) {
+  assert(chunks >= 1 && slots >= 1 && pace >= 0 && trip >= 0);
   return std::max(std::min(chunks, slots) - 1, 0.0) * pace +
          std::max(chunks - slots, 0.0) * std::max(pace, trip / slots);
 }
@@ -114,6 +116,7 @@ double stream_ns(double chunks, double slots, double pace, double trip) {
 // A chain: chunks are pipelined, limited by the slots that return between two ranks. It leaves the
 // root's host and comes back to it, except where the ring enters the host at the root.
 double chain_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
+  assert(rounds >= 1 && of_channel >= 0);
   const ChunkTimes chunk(call, plan, of_channel / rounds, 0);
   const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
   const double hops = call.ranks - 1, across = call.hosts > 1 ? std::min(call.hosts, hops) : 0;
@@ -146,6 +149,7 @@ struct TreePath {
 // root on links of its own has half of the data to move for each neighbour in both trees, as other
 // ranks for two of them. Elsewhere trees from the root meet on wires of several GPUs.
 double rooted_gbs(const DeviceCall& call) {
+  assert(call.record.root >= 0 && call.record.root < call.facts.ranks);
   const int root = call.record.root, ranks = call.facts.ranks;
   const double known = reduces(call.collective) ? call.links.reduce_gbs : call.links.broadcast_gbs;
   if (root == 0 && known > 0) return known;
@@ -162,6 +166,7 @@ double rooted_gbs(const DeviceCall& call) {
 // Two trees, each with half of the bytes: both in every channel, where a rank has two children in
 // one of them, or one in each half of the channels.
 double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
+  assert(rounds >= 1 && of_channel >= 0);
   const bool both = call.collective == Collective::kAllReduce;
   const double trees = plan.one_tree ? 1 : 2;
   const ChunkTimes chunk(call, plan, of_channel / rounds / trees, 0);
@@ -339,6 +344,7 @@ double direct_ns(const DeviceCall& call, const DevicePlan&) {
 
 double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan,
                  NsAfterLaunch work) {
+  assert(work != nullptr && plan.channels > 0 && facts.ranks > 0);
   return facts.costs.of(DeviceRate::kLaunch) + plan.channels * facts.costs.of(DeviceRate::kCta) +
          work(DeviceCall(facts, record), plan);
 }

@@ -2,6 +2,7 @@
 #include "collectives/planner/host_costs.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <vector>
 
@@ -55,6 +56,7 @@ HostCosts fit_costs(std::span<const CostSample> samples) {
 }
 
 double share_within(std::span<const CostSample> samples, const HostCosts& costs, double factor) {
+  assert(factor >= 1);
   const auto close = [&](const CostSample& sample) {
     const double ratio = sample.work.ns(costs) / sample.ns;
     return ratio <= factor && ratio * factor >= 1;

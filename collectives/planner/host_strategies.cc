@@ -22,6 +22,7 @@ std::uint64_t grain_of(DataType type) { return kLineBytes / size_of(type); }
 std::uint64_t exchanged_whole(DataType type) { return tuning::kExchangedWhole / size_of(type); }
 
 Rounds rounds_of(const CallRecord& record, std::uint64_t blocks, std::uint64_t window_bytes) {
+  assert(window_bytes > 0);
   const std::uint64_t grain = grain_of(record.type);
   assert(blocks > 0);
   std::uint64_t per_round = window_bytes / (blocks * size_of(record.type));
@@ -113,6 +114,7 @@ Plan direct_plan(const PlanFacts& facts, const CallRecord& record) {
   const std::uint64_t bytes = record.count * size_of(record.type);
   plan.algorithm = algorithm;
   plan.row = find_row(plan.algorithm, record.collective);
+  assert(plan.row != nullptr && facts.slot_bytes > 0 && "the row supports the call");
   const auto blocks = static_cast<std::uint64_t>(blocks_of(plan.row->fill, facts.ranks));
   if (!facts.fused) plan.protocol = with_announcement(facts, record, *plan.row, blocks);
   if (plan.protocol != Protocol::kStaged) {
@@ -292,6 +294,7 @@ constexpr HostStrategyRow kStrategies[] = {
 std::span<const HostStrategyRow> host_strategies() { return kStrategies; }
 
 bool has_tree_bits(const PlanFacts& facts, const Plan& plan, DataType type) {
+  assert(plan.row == nullptr || plan.row->algorithm == plan.algorithm);
   if (plan.row == nullptr) return true;  // copies, or one rank
   return plan.in_memory() || is_reproducible(facts, plan.row->order, type);
 }

@@ -2,6 +2,7 @@
 #include "collectives/planner/message_shape.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "collectives/planner/call_links.h"
 
@@ -51,6 +52,7 @@ struct Side {
 
 // Divides the slots of such a pair for messages of `bytes` bytes (message_launches.h).
 void cut(const DevicePlanFacts& facts, double bytes, Side* side) {
+  assert(bytes >= 0);
   const bool network = side->link == LinkClass::kNetwork;
   const MessageShape shape = message_shape(
       message_bytes_of_pair(kUsualStaging, static_cast<std::size_t>(facts.ranks), network),
@@ -105,6 +107,7 @@ double side_ns(const Side& side, double bytes, double ctas, const DeviceCosts& c
 }  // namespace
 
 double messages_ns(const DevicePlanFacts& facts, const CallRecord& record) {
+  assert(facts.ranks > 0 && facts.hosts > 0);
   const auto bytes = static_cast<double>(record.count * size_of(record.type));
   const Sides sides = sides_of(facts, record.collective, bytes);
   // Sends and receives get half of the CTAs each, or all if there is only one of the two. Messages

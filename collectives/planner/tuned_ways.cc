@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 #include "base/printable.h"
 #include "collectives/planner/explain.h"
@@ -33,11 +34,13 @@ std::string to_string(const TunedWay& way) {
 }
 
 std::uint64_t TunedWays::bytes_of(const CallRecord& record, int ranks) {
+  assert(ranks > 0);
   const std::uint64_t bytes = record.count * size_of(record.type);
   return counts_blocks(record.collective) ? bytes * static_cast<std::uint64_t>(ranks) : bytes;
 }
 
 CallRecord TunedWays::record_at(Collective which, int size, int ranks) {
+  assert(size >= 0 && size < kSizes && ranks > 0);
   CallRecord record;
   record.collective = which;
   record.type = DataType::kFloat32;

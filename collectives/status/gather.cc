@@ -2,6 +2,7 @@
 #include "collectives/status/gather.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 
 #include "base/log.h"
@@ -47,6 +48,7 @@ std::size_t Gather::under_way() const {
 }
 
 void Gather::ask_next(Source& source) {
+  assert(source.asked.size() < source.candidates.size());
   const PeerProcessAddress& peer = source.candidates[source.asked.size()];
   const auto now = net::Clock::now();
   if (source.asked.empty()) source.began = now;
@@ -86,6 +88,7 @@ void Gather::step(Source& source) {
 
 // A process of this host that has no status socket has ended, or has NCCL_RAS_ENABLE=0.
 void Gather::give_up(Source& source) {
+  assert(!source.candidates.empty() && !source.is_over);
   source.is_over = true;
   const PeerProcessAddress& first = source.candidates.front();
   RONDO_INFO(kNet, "{} gave no status: {}", first.text, source.why.text);

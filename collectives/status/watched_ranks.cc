@@ -2,6 +2,7 @@
 #include "collectives/status/watched_ranks.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -222,6 +223,7 @@ AlikeWait alike_wait(const CommunicatorView& communicator) {
 }
 
 void find_awaited(JobView* view) {
+  assert(view != nullptr);
   for (CommunicatorView& communicator : view->communicators) {
     await_watched(&communicator);
     const auto least =

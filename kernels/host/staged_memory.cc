@@ -13,6 +13,7 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
       element_(size_of(call.type)),
       announcer_(rank, call.announced()),
       staging_(rank, element_, announcer_.sequence(), call.slot_parts) {
+  assert(call.segments == nullptr && "SegmentedMemory runs groups");
   rank.recorder.enter();  // its announcement follows the copy of the first round
   announcer_.reserve_line();
   if (call.op == RedOp::kPreMulSum) return;  // peers must see scaled inputs
@@ -36,6 +37,7 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
 }
 
 Exposure StagedMemory::exposed_by(int r) const {
+  assert(r >= 0 && r < rank_.size);
   Exposure exposed;
   std::memcpy(&exposed, announcer_.line_of_peer(r).payload, sizeof(exposed));
   return exposed;
@@ -43,6 +45,7 @@ Exposure StagedMemory::exposed_by(int r) const {
 
 // Null (and the call fails) if the peer's memory cannot be mapped.
 std::byte* StagedMemory::at_place(int r, std::uint64_t place) {
+  assert(r != rank_.rank && "a rank reaches its own buffers by their pointers");
   const PeerPort& peer = rank_.peers[r];
   if (std::byte* at = reach(peer, place)) return at;
   if (!rank_.hooks.on_first_reach(rank_.hooks.owner, r, place)) announcer_.fail();
@@ -71,6 +74,7 @@ bool StagedMemory::must_read(int r) const {
 
 // The fence orders the look at the peer's fault after the read; withdraw() has its counterpart.
 void StagedMemory::read(int r, const Piece& piece, std::uint64_t at) {
+  assert(must_read(r) && rank_.memories.size() == static_cast<std::size_t>(rank_.size));
   const std::size_t bytes = piece.count * element_;
   const std::uint64_t from = exposed_by(r).input_pointer + piece.at * element_;
   const int error = rank_.memories[r].read(output() + at * element_, from, bytes);
@@ -149,6 +153,7 @@ bool StagedMemory::find_sources(int slot, const Piece& piece, const void** sourc
 }
 
 void StagedMemory::reduce_kept(int slot, const Piece& piece, int to, std::uint64_t window) {
+  assert(to != slot && "peers still read their operands there");
   last_look_ = rank_.step + 1;
   if (announcer_.failed() || piece.count == 0) return;
   const Touch touch(rank_, exposed_by_peers());
@@ -170,6 +175,7 @@ void StagedMemory::copy_kept(int r, int slot, const Piece& piece) {
 }
 
 void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
+  assert(to.slot < kStagingSlots && to.reader < rank_.size);
   last_look_ = rank_.step + 1;
   if (announcer_.failed() || piece.count == 0) return;
   const Touch touch(rank_, exposed_by_peers());
@@ -218,6 +224,7 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
 }
 
 void StagedMemory::copy(int r, int slot, const Piece& piece, std::uint64_t at) {
+  assert(r >= 0 && r < rank_.size);
   last_look_ = rank_.step + 1;
   if (announcer_.failed() || piece.count == 0) return;
   if (must_read(r)) return read(r, piece, at);
@@ -309,6 +316,7 @@ bool StagedMemory::exposed_by_peers() const {
 // A peer with a fault may have left its call: its buffers belong to its caller again. Either the
 // peer sees the Touch and waits for its end, or this rank sees the fault.
 bool StagedMemory::may_touch(int r) {
+  assert(r >= 0 && r < rank_.size);
   if (HostAtomics::load_seq_cst(*rank_.peers[r].faulted) != 0) announcer_.fail();
   return !announcer_.failed();
 }

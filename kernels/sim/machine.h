@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -83,6 +84,7 @@ class Traffic {
 };
 
 inline Traffic::Passed Traffic::pass(int wire, double bytes, double at_ns) {
+  assert(wire >= 0 && static_cast<std::size_t>(wire) < used_.size() && bytes >= 0);
   Use& use = used_[static_cast<std::size_t>(wire)];
   const double takes = bytes / machine_.wire_gbs[static_cast<std::size_t>(wire)];
   const double begin = std::max(at_ns, use.free_ns);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
 #include <map>
 
 namespace rondo::topology {
@@ -29,6 +30,7 @@ std::string text_of_rate(const RateOfLink& rate, const GpuLinks& links) {
 }  // namespace
 
 GpuLinks links_of(const Graph& graph, int gpu) {
+  assert(gpu >= 0 && static_cast<std::size_t>(gpu) < graph.nodes().size());
   GpuLinks found;
   for (const GraphLink& link : graph.links()) {
     if (link.from != gpu && link.to != gpu) continue;

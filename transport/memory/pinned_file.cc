@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/memory/pinned_file.h"
 
+#include <cassert>
+
 #include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/own_memory.h"
@@ -9,6 +11,7 @@
 namespace rondo::gpu {
 
 Result<std::shared_ptr<std::byte>> map_pinned(int file, std::size_t bytes, const char* what) {
+  assert(file >= 0 && bytes > 0);
   RONDO_TRY(shm::Mapping mapping, shm::map_received(file, bytes));
   RONDO_CHECK_OK(shm::commit(mapping.data(), bytes, what));
   RONDO_CHECK_OK(check(gpu_api()->register_host(mapping.data(), bytes, kHostPortable | kHostMapped),

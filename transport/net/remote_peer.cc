@@ -2,6 +2,7 @@
 #include "transport/net/remote_peer.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "base/atomics.h"
@@ -44,6 +45,7 @@ Status Line::give_receiver(Network& network, int peer, const SlotShape& shape) {
 }
 
 void Line::give_back(Network& network) {
+  assert(link == nullptr && "its slots are in use as long as it lives");
   if (out) network.deregister_memory(out_key);
   if (in) network.deregister_memory(in_key);
   out.reset();
@@ -106,6 +108,7 @@ void add(RailCounters& entry, const RailTraffic& now, const RailTraffic& before)
 
 // The second half of the entries begins with those of all other hosts.
 std::size_t entry_of(std::span<RailCounters> counters, std::string_view port, int host) {
+  assert(counters.size() >= 2 && host >= 0);
   const std::size_t last = counters.size() - 1, half = counters.size() / 2;
   const std::string_view name = port.substr(0, sizeof(RailCounters::port) - 1);
   const auto take = [&](std::size_t at, std::string_view as, int of) {

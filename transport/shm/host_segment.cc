@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -45,6 +46,7 @@ void HostSegment::settle() {
 }
 
 Result<std::shared_ptr<HostSegment>> HostSegment::create(const SegmentShape& shape, bool watched) {
+  assert(shape.ranks > 0);
   const SegmentLayout layout(shape);
   RONDO_TRY(Fd fd, create_memfd_if_permitted(watched ? kWatchedFile : kSegmentFile, layout.total));
   RONDO_TRY(Mapping mapping, Mapping::map(fd.get(), layout.total));
@@ -67,6 +69,7 @@ Result<std::shared_ptr<HostSegment>> HostSegment::map(Fd fd, const SegmentShape&
 }
 
 PeerPort HostSegment::port(int index) const {
+  assert(index >= 0 && index < shape_.ranks);
   const SegmentLayout layout(shape_);
   std::byte* base = mapping_.data();
   const auto i = static_cast<std::size_t>(index);
@@ -76,10 +79,13 @@ PeerPort HostSegment::port(int index) const {
 }
 
 ActivityLine* HostSegment::activity(int index) const {
+  assert(index >= 0 && index < shape_.ranks);
   return &SegmentLayout(shape_).own_words(mapping_.data(), index)->activity;
 }
 
 Connection HostSegment::connection(int from, int to, int lane) const {
+  assert(from != to && from >= 0 && from < shape_.ranks && to >= 0 && to < shape_.ranks);
+  assert(lane >= 0 && lane < kLanes);
   const SegmentLayout layout(shape_);
   std::byte* base = mapping_.data() + layout.connection(from, to, lane);
   auto* words = reinterpret_cast<ConnectionWords*>(base);
@@ -95,6 +101,7 @@ Connection HostSegment::connection(int from, int to, int lane) const {
 }
 
 Result<std::size_t> HostSegment::commit_connection(int from, int to, int lane) const {
+  assert(from != to && lane >= 0 && lane < kLanes);
   const SegmentLayout layout(shape_);
   RONDO_CHECK_OK(commit(mapping_.data() + layout.connection(from, to, lane), layout.connection_each,
                         "connection slots"));
@@ -140,10 +147,12 @@ SegmentView::~SegmentView() {
 }
 
 const ActivityLine& SegmentView::activity(int index) const {
+  assert(index >= 0 && index < ranks_);
   return SegmentLayout(shape_of(ranks_)).own_words(static_cast<std::byte*>(data_), index)->activity;
 }
 
 PeerPort SegmentView::port(int index) const {
+  assert(index >= 0 && index < ranks_);
   return SegmentLayout(shape_of(ranks_)).words_of(static_cast<std::byte*>(data_), index);
 }
 

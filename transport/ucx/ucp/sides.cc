@@ -2,6 +2,7 @@
 #include "transport/ucx/ucp/sides.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace rondo::ucx {
@@ -18,6 +19,7 @@ std::optional<net::Request> SendSide::push(const CallRecord& record,
 }
 
 void SendSide::open(std::shared_ptr<Endpoint> endpoint, std::uint64_t token) {
+  assert(endpoint != nullptr && endpoint_ == nullptr);
   endpoint_ = std::move(endpoint);
   token_ = token;
 }
@@ -41,6 +43,7 @@ bool SendSide::progress() {
 }
 
 bool SendSide::post() {
+  assert(sent_ <= posted_ && posted_ <= pushed_ && pushed_ - sent_ <= kDepth);
   const std::uint64_t before = posted_;
   for (; posted_ < std::min(pushed_, granted_) && endpoint_->failure() == UCS_OK; ++posted_) {
     Message& message = messages_[posted_ % kDepth];

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "api/arguments.h"
-#include "api/registrations.h"
 #include "base/guard.h"
+#include "transport/memory/memory_registry.h"
 
 namespace rondo::api {
 
@@ -97,6 +97,11 @@ std::optional<UserOp> Comm::user_op(int number) const {
   const auto it = user_ops_.find(number);
   if (it == user_ops_.end()) return std::nullopt;
   return it->second;
+}
+
+std::uint64_t Comm::register_block(void* buffer, std::size_t bytes) const {
+  if (engine() == nullptr || engine()->options().device < 0) return 0;
+  return gpu::memory_registry().add(buffer, bytes);
 }
 
 void Comm::add_registration(void* handle) {

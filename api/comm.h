@@ -7,6 +7,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +17,8 @@
 
 #include "api/config.h"
 #include "api/handles.h"
+#include "api/nccl.h"
+#include "base/result.h"
 #include "collectives/communicator/call_order.h"
 #include "collectives/communicator/communicator.h"
 #include "collectives/host/host_stream.h"
@@ -84,6 +88,9 @@ class Comm {
   bool remove_user_op(int number);
   std::optional<UserOp> user_op(int number) const;
 
+  // Adds the buffer to gpu::memory_registry() if this communicator is on a GPU. Returns its block;
+  // 0 on the host.
+  std::uint64_t register_block(void* buffer, std::size_t bytes) const;
   void add_registration(void* handle);
   bool remove_registration(const void* handle);
   std::vector<void*> take_registrations();
@@ -116,5 +123,25 @@ CommPin pin_if_usable(ncclComm_t comm);
 // Removes the communicator from the table. It first waits for queued calls; it aborts them instead
 // if end_calls or if the communicator has failed. Destroying the result destroys the communicator.
 Result<std::unique_ptr<Comm>> retire(ncclComm_t comm, const char* function, bool end_calls);
+
+// Registered buffers and windows: their handles and records.
+struct Registration {
+  ncclComm_t comm;
+  void* buffer;
+  std::size_t bytes;
+  int number = -1;          // the engine's number of a window; -1: a buffer
+  std::uint64_t block = 0;  // its number in gpu::memory_registry(), which peers map; 0: none
+  ~Registration();
+};
+
+HandleTable<Registration>& registrations();  // ncclCommRegister
+HandleTable<Registration>& windows();        // ncclCommWindowRegister
+
+// An error if the window does not belong to this communicator.
+Result<HandleTable<Registration>::Pin> find_window(ncclComm_t comm, ncclWindow_t window,
+                                                   const char* function);
+
+// Frees handles of either table.
+void forget_registrations(const std::vector<void*>& handles);
 
 }  // namespace rondo::api

@@ -13,7 +13,6 @@
 #include "api/export.h"
 #include "api/group.h"
 #include "api/grow_ticket.h"
-#include "api/making.h"
 
 using namespace rondo;
 using namespace rondo::api;

@@ -8,7 +8,6 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
-#include "api/making.h"
 #include "api/nccl_device.h"
 #include "api/rondo.h"
 #include "base/printable.h"

@@ -8,7 +8,6 @@
 #include "api/export.h"
 #include "api/group.h"
 #include "api/grow_ticket.h"
-#include "api/making.h"
 #include "base/guard.h"
 #include "transport/cuda/device.h"
 

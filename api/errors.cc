@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <iterator>
 #include <mutex>
 #include <new>
 #include <utility>
 
-#include "api/group.h"
+#include "api/thread_record.h"
 #include "base/guard.h"
 #include "base/log.h"
 
@@ -48,6 +49,15 @@ Texts* texts() {
   }
   return own_texts;
 }
+struct FailedChild {
+  ncclComm_t parent = nullptr;
+  std::size_t text = 0;  // a hash of the error
+};
+constinit thread_local FailedChild failed_child;
+std::size_t hash_of_last_error() {
+  return std::hash<std::string_view>()(std::string_view(last_error_text()));
+}
+
 std::mutex process_mutex;
 Text process_text;
 
@@ -82,6 +92,18 @@ ncclResult_t report_exception(const char* function) {
   const ncclResult_t result = remember(error);
   (void)guarded(name, [&] { return report(error), note_in_group(result), ok_status(); }).ok();
   return result;
+}
+
+ncclResult_t note_in_group(ncclResult_t result) {
+  if (in_group() && thread_words.group_error == ncclSuccess && result != ncclInProgress)
+    thread_words.group_error = result;
+  return result;
+}
+
+void note_failed_child(ncclComm_t parent) { failed_child = {parent, hash_of_last_error()}; }
+
+bool last_is_failed_child(ncclComm_t parent) {
+  return failed_child.parent == parent && failed_child.text == hash_of_last_error();
 }
 
 const char* keep_for_caller(std::string_view text) {

@@ -27,6 +27,15 @@ ncclResult_t remember(const Error& error);
 // Called in a catch block: reports the exception that this API function threw. Never throws.
 ncclResult_t report_exception(const char* function);
 
+// Stores the first error of an open group; returns the result unchanged.
+ncclResult_t note_in_group(ncclResult_t result);
+
+// ncclGetLastError(comm) tells the newest failure of the calling thread on `comm`: its fault, or
+// that no child of it could be made after that. Call it once that failure has been reported.
+void note_failed_child(ncclComm_t parent);
+// True until the thread reports another error.
+bool last_is_failed_child(ncclComm_t parent);
+
 template <class T>
 ncclResult_t report(const Result<T>& result) {
   return result.ok() ? ncclSuccess : report(result.error());

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <utility>
 #include <vector>
 
 #include "api/errors.h"
 #include "api/export.h"
-#include "api/making.h"
-#include "api/simulate.h"
 #include "base/gpu.h"
+#include "base/guard.h"
 #include "base/thread.h"
 #include "collectives/profiler/call_events.h"
 #include "transport/cuda/device.h"
@@ -21,14 +21,12 @@ namespace rondo::api {
 namespace {
 
 struct Group {
-  ncclResult_t first_error = ncclSuccess;
   std::vector<GroupEntry> entries;
   std::vector<SetUp> set_ups;
   std::vector<std::unique_ptr<Comm>> ended;
   std::shared_ptr<const profiler::GroupEvent> event;  // of the first profiled communicator
 
   void clear() {  // keeps the memory
-    first_error = ncclSuccess;
     entries.clear();
     set_ups.clear();
     ended.clear();
@@ -50,13 +48,20 @@ Group& group() { return groups().open; }
 // Takes the content of the thread's outermost group; clears it at the end of the scope.
 class ClosedGroup {
  public:
-  ClosedGroup() : group_(groups().closed) { std::swap(group_, group()); }
+  ClosedGroup()
+      : first_error_(
+            static_cast<ncclResult_t>(std::exchange(thread_words.group_error, ncclSuccess))),
+        group_(groups().closed) {
+    std::swap(group_, group());
+  }
   ~ClosedGroup() { group_.clear(); }
   ClosedGroup(const ClosedGroup&) = delete;
   ClosedGroup& operator=(const ClosedGroup&) = delete;
   Group* operator->() { return &group_; }
+  ncclResult_t first_error() const { return first_error_; }
 
  private:
+  const ncclResult_t first_error_;
   Group& group_;
 };
 
@@ -197,6 +202,33 @@ ncclResult_t execute_profiled(CommPin&& comm, Request&& request, const char* fun
   return execute_one(std::move(comm), std::move(request), function);
 }
 
+// Not inlined: GCC 12 would warn about a null communicator.
+[[gnu::noinline]] double ns_of(const Comm& comm, const Call& call) {
+  double ns = comm.engine()->predicted_ns(call.record);
+  if (call.parts)
+    for (const Call& part : *call.parts) ns += comm.engine()->predicted_ns(part.record);
+  return ns;
+}
+
+// ncclGroupSimulateEnd's estimate: the sum of the planner's predicted times of a group's calls.
+// Fills info. NULL: only checks the calls.
+Status simulate(const std::vector<GroupEntry>& entries, ncclSimInfo_t* info) {
+  double ns = 0;
+  for (const GroupEntry& entry : entries) {
+    RONDO_TRY(const CommPin comm, find_usable_comm(entry.comm, "GroupSimulateEnd"));
+    ns += ns_of(*comm, entry.request.call);
+    for (const Call& call : entry.request.more) ns += ns_of(*comm, call);
+  }
+  if (info == nullptr) return ok_status();
+  constexpr unsigned kMagic = 0x74685283;
+  constexpr std::size_t kNeeded = offsetof(ncclSimInfo_t, estimatedTime) + sizeof(float);
+  if (info->magic != kMagic || info->size < kNeeded)
+    return fail(StatusCode::kInvalidArgument,
+                "ncclSimInfo_t argument not initialized via NCCL_SIM_INFO_INITIALIZER");
+  info->estimatedTime = static_cast<float>(ns / 1000);
+  return ok_status();
+}
+
 // Leaves one level of the group. True if it was the outermost.
 Result<bool> leave(const char* function) {
   if (!in_group()) return fail(StatusCode::kInvalidUsage, "{}: not in a group call.", function);
@@ -216,18 +248,12 @@ ncclResult_t end_group() {
   if (!*outermost) return ncclSuccess;
   ClosedGroup closed;
   if (closed->event != nullptr) closed->event->end_begins();
-  if (closed->first_error != ncclSuccess) return closed->first_error;
+  if (closed.first_error() != ncclSuccess) return closed.first_error();
   ncclResult_t result = ncclSuccess;
   if (!closed->set_ups.empty()) result = run_set_ups(std::move(closed->set_ups));
   if (closed->entries.empty() || (result != ncclSuccess && result != ncclInProgress)) return result;
   const ncclResult_t executed = execute_group(closed->entries);
   return executed == ncclSuccess ? result : executed;
-}
-
-ncclResult_t note_in_group(ncclResult_t result) {
-  if (in_group() && group().first_error == ncclSuccess && result != ncclInProgress)
-    group().first_error = result;
-  return result;
 }
 
 ncclResult_t submit(CommPin&& comm, Request&& request, const char* function) {
@@ -281,7 +307,72 @@ RONDO_API_FUNCTION(ncclResult_t, GroupSimulateEnd, ncclSimInfo_t* simInfo) {
   if (!*outermost) return report(simulate({}, simInfo));
   ClosedGroup closed;
   closed->set_ups.clear();
-  if (closed->first_error != ncclSuccess) return closed->first_error;
+  if (closed.first_error() != ncclSuccess) return closed.first_error();
   return report(simulate(closed->entries, simInfo));
 }
 RONDO_CATCH
+
+namespace rondo::api {
+
+namespace {
+
+void discard(ncclComm_t* out, ncclComm_t handle) {
+  HandleState state;
+  comms().remove(handle, &state);
+  *out = nullptr;
+}
+
+Status make(ncclComm_t* out, ncclComm_t handle, bool blocking, const Maker& maker) {
+  auto found = comms().pin(handle);
+  if (found.state != HandleState::kAlive)
+    return fail(StatusCode::kInvalidUsage, "comm {} was ended while it was being initialized",
+                fmt::ptr(handle));
+  Comm* comm = found.pin.get();
+  Made made =
+      guarded("making a communicator", [&] { return maker([comm] { return comm->ended(); }); });
+  if (made.ok()) {
+    comm->set_engine(std::move(made).value());
+    return ok_status();
+  }
+  comm->note(made.error());
+  found.pin = CommPin();
+  if (blocking) discard(out, handle);
+  return made.error();
+}
+
+}  // namespace
+
+ncclResult_t make_comm(ncclComm_t* out, NewComm description, const Maker& maker) {
+  const bool blocking = description.config.fields.blocking != 0;
+  SetUp work;
+  work.parent = std::move(description.parent);
+  work.blocking = blocking;
+  *out = nullptr;
+  if (description.member) {
+    auto comm =
+        std::make_unique<Comm>(std::move(description.config), std::move(description.options));
+    Comm* raw = comm.get();
+    const auto handle = static_cast<ncclComm_t>(comms().insert(std::move(comm)));
+    if (handle == nullptr)
+      return note_in_group(
+          report(fail(StatusCode::kInvalidUsage, "too many communicators are alive")));
+    raw->handle = handle;
+    const auto kept = guarded("making a communicator", [&] {
+      work.cancel = [=] { discard(out, handle); };
+      work.run = [=] { return make(out, handle, blocking, maker); };
+      return ok_status();
+    });
+    if (!kept.ok() && !work.cancel) discard(out, handle);
+    if (!kept.ok()) return note_in_group(report(kept));
+    *out = handle;
+  } else {
+    work.run = [=]() -> Status {
+      const Made nothing = maker([] { return false; });
+      return nothing.ok() ? ok_status() : Status(nothing.error());
+    };
+    work.cancel = [] {};
+  }
+  return submit_set_up(std::move(work));
+}
+
+}  // namespace rondo::api

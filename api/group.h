@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "api/comm.h"
 #include "api/execute.h"
 #include "api/nccl.h"
 #include "api/thread_record.h"
@@ -17,13 +18,8 @@
 
 namespace rondo::api {
 
-inline bool in_group() { return thread_words.group_depth > 0; }
-
 ncclResult_t start_group();
 ncclResult_t end_group();
-
-// Stores the first error of an open group; returns the result unchanged.
-ncclResult_t note_in_group(ncclResult_t result);
 
 // Runs the request now, or at the end of the open group.
 ncclResult_t submit(CommPin&& comm, Request&& request, const char* function);
@@ -60,5 +56,23 @@ void tear_down(std::unique_ptr<Comm> comm);
 
 // Removes the open group's calls of this communicator, which is being destroyed or aborted.
 void drop_from_group(ncclComm_t comm);
+
+// Creates communicators: the handle at once, the engine's communicator when all ranks have joined.
+//
+// Blocks until all ranks have joined. `aborted` returns true once the new communicator is destroyed
+// or aborted, which ends the wait.
+using Made = Result<std::shared_ptr<Communicator>>;
+using Maker = std::function<Made(std::function<bool()> aborted)>;
+
+struct NewComm {
+  CommConfig config;
+  CommOptions options;
+  CommPin parent;      // for split, shrink and grow: creation takes a turn in its queue
+  bool member = true;  // false: this rank takes part but gets NULL
+};
+
+// Sets *out to a new handle and creates its communicator: now, at the end of the open group, or on
+// a thread of its own (nonblocking). If creation fails, a blocking caller's *out becomes NULL.
+ncclResult_t make_comm(ncclComm_t* out, NewComm description, const Maker& maker);
 
 }  // namespace rondo::api

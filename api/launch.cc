@@ -10,7 +10,6 @@
 #include "api/rondo.h"
 #include "base/seconds.h"
 #include "transport/launch/launch.h"
-#include "transport/launch/launcher.h"
 
 using namespace rondo;
 using namespace rondo::api;

@@ -7,7 +7,6 @@
 #include "api/comm.h"
 #include "api/errors.h"
 #include "api/export.h"
-#include "api/registrations.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
@@ -22,11 +21,6 @@ HandleTable<Registration>& registrations() {
 
 Registration::~Registration() {
   if (block != 0) gpu::memory_registry().remove(block);
-}
-
-std::uint64_t register_block(const Comm& comm, void* buffer, std::size_t bytes) {
-  if (comm.engine() == nullptr || comm.engine()->options().device < 0) return 0;
-  return gpu::memory_registry().add(buffer, bytes);
 }
 
 void forget_registrations(const std::vector<void*>& handles) {
@@ -85,7 +79,7 @@ Status register_buffer(ncclComm_t comm, void* buffer, std::size_t bytes, void** 
   RONDO_CHECK_OK(not_null(out, kFunction, "handle"));
   RONDO_CHECK_OK(bytes_in_range(bytes, kFunction, "size"));
   void* handle = registrations().insert(std::unique_ptr<Registration>(
-      new Registration{comm, buffer, bytes, -1, register_block(*pin, buffer, bytes)}));
+      new Registration{comm, buffer, bytes, -1, pin->register_block(buffer, bytes)}));
   if (handle == nullptr)
     return fail(StatusCode::kInvalidUsage, "{} : too many registrations are alive", kFunction);
   pin->add_registration(handle);

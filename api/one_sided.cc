@@ -2,11 +2,11 @@
 // ncclPutSignal, ncclSignal, ncclWaitSignal: one-sided writes into a peer's window.
 #include "api/arguments.h"
 #include "api/call_builder.h"
+#include "api/comm.h"
 #include "api/convert.h"
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
-#include "api/registrations.h"
 #include "transport/connection.h"
 
 using namespace rondo;

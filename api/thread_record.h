@@ -75,10 +75,13 @@ std::uint64_t count_of_calls(EntryPoint function);
 // Not initial-exec: dlopen can fail for a library with static thread-local storage.
 struct ThreadWords {
   int group_depth = 0;
+  int group_error = 0;             // ncclResult_t of the open group's first function that failed
   ThreadRecord* record = nullptr;  // null before own_record()
 };
 // GCC 11 looks for an initialiser of every extern thread_local, even constinit; not of __thread.
 extern __thread ThreadWords thread_words;
+
+inline bool in_group() { return thread_words.group_depth > 0; }
 
 inline ThreadRecord& own_record() {
   ThreadRecord* const known = thread_words.record;

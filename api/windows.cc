@@ -8,7 +8,6 @@
 #include "api/errors.h"
 #include "api/export.h"
 #include "api/group.h"
-#include "api/registrations.h"
 
 namespace rondo::api {
 
@@ -92,7 +91,7 @@ RONDO_API_FUNCTION(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff
     const bool symmetric = (winFlags & NCCL_WIN_COLL_SYMMETRIC) != 0;
     RONDO_TRY(const int number, owner->engine()->register_window(buff, size, symmetric));
     void* handle = windows().insert(std::unique_ptr<Registration>(
-        new Registration{comm, buff, size, number, register_block(*owner, buff, size)}));
+        new Registration{comm, buff, size, number, owner->register_block(buff, size)}));
     if (handle == nullptr)
       return fail(StatusCode::kInvalidUsage, "CommWindowRegister : too many windows are alive");
     owner->add_registration(handle);

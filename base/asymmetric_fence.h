@@ -14,14 +14,25 @@
 // that runs such a thread. The first prepare_... of a process with threads takes some 10 ms each.
 #pragma once
 
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 
 namespace rondo {
 
 // Set once, before anything uses the fences; never cleared.
-extern std::atomic<bool> fences_are_light;
+inline std::atomic<bool> fences_are_light{false};
+
+inline bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
 // Call it before the first use. More calls do no harm.
-void prepare_fences();
+inline void prepare_fences() {
+  if (fences_are_light.load(std::memory_order_relaxed)) return;
+  if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+      membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+    fences_are_light.store(true, std::memory_order_seq_cst);
+}
 
 // word: a std::atomic or std::atomic_ref.
 template <class Word, class T>
@@ -34,12 +45,20 @@ void store_before_loads(Word&& word, T value) {
   }
 }
 
-void heavy_fence();
+inline void heavy_fence() {
+  if (!fences_are_light.load(std::memory_order_seq_cst)) return;  // store_before_loads() is one
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
+  // A forked child may have lost the registration. If it has started threads, it needs it again.
+  membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
 
+// False: it failed, for example by a system call filter that came later.
+inline bool fence_host() { return membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED); }
 // Registers this process, each time that a communicator is made: a forked child may have lost it.
 // True: fence_host() reaches this process, and works in it.
-bool prepare_host_fences();
-// False: it failed, for example by a system call filter that came later.
-bool fence_host();
+inline bool prepare_host_fences() {
+  return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) && fence_host();
+}
 
 }  // namespace rondo

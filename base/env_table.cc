@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table itself. One row per variable, in alphabetical order; `rondo env` prints it.
 #include "base/algorithm.h"
-#include "base/env.h"
+#include "base/variables.h"
 
 namespace rondo::env {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table itself, in alphabetical order, and its log messages.
-#include "base/env_unused.h"
+#include "base/env.h"
 
 #include <algorithm>
 #include <mutex>
@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/env.h"
 #include "base/log.h"
+#include "base/variables.h"
 
 namespace rondo::env {
 namespace {

@@ -11,14 +11,24 @@
 //   if (!file) return fail_errno(errno, "cannot open {}", path);
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace rondo {
 
 // Moves a descriptor of 0, 1 or 2 and makes it close-on-exec; returns any other number unchanged.
-int above_standard(int fd);
+inline constexpr int kFirstFd = STDERR_FILENO + 1;
+inline int above_standard(int fd) {
+  if (fd < 0 || fd >= kFirstFd) return fd;
+  const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, kFirstFd);
+  const int error = errno == EINVAL ? EMFILE : errno;  // EINVAL: ulimit -n is 3 or less
+  ::close(fd);
+  errno = error;
+  return moved;
+}
 
 class Fd {
  public:
@@ -32,7 +42,7 @@ class Fd {
   ~Fd() { take(-1); }
 
   // A second descriptor of the same file, close-on-exec; empty if the system refuses it.
-  static Fd duplicate_of(int fd);
+  static Fd duplicate_of(int fd) { return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstFd)); }
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }

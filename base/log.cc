@@ -11,9 +11,8 @@
 #include <mutex>
 #include <string_view>
 
-#include "base/env.h"
-#include "base/path_pattern.h"
 #include "base/text_file.h"
+#include "base/variables.h"
 
 namespace rondo::log {
 namespace {
@@ -166,3 +165,14 @@ void write_line(Level level, const char* file, int line, const std::string& text
 void reset() { cached_level.store(-1, std::memory_order_release); }
 
 }  // namespace rondo::log
+
+namespace rondo {
+
+void notice(const std::string& text) {
+  RONDO_WARN("{}", text);
+  if (log::wanted(log::Level::kWarn)) return;
+  const std::string line = "rondo: " + text + '\n';
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace rondo

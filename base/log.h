@@ -47,3 +47,16 @@ void reset();  // the next use reads the variables again (ncclResetDebugInit)
       ::rondo::log::write_line(::rondo::log::Level::kInfo, __FILE__, __LINE__,     \
                                fmt::format(__VA_ARGS__));                          \
   } while (0)
+
+namespace rondo {
+
+// notice(): tells the user that something which the user has asked for cannot be done.
+//
+// A WARN line of the log where NCCL_DEBUG asks for those; else one line on standard error: without
+// NCCL_DEBUG the log is silent, and the user would look for the result in vain. Not for errors that
+// a call returns. Cost: one write(2).
+//
+//   notice(fmt::format("RONDO_METRICS={}: {}; the job goes on without metrics", text, why));
+void notice(const std::string& text);
+
+}  // namespace rondo

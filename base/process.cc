@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/process.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/random.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cerrno>
 #include <mutex>
 #include <span>
+#include <system_error>
 
-#include "base/random_bytes.h"
+#include "base/fd.h"
 
 namespace rondo {
 namespace {
@@ -53,6 +58,19 @@ int ProcessMemory::read(void* to, std::uint64_t from, std::size_t bytes) const {
     if (found != id) return ESRCH;
     done += part;
     if (done == bytes) return 0;
+  }
+}
+
+void fill_random(std::span<std::byte> bytes) {
+  assert(bytes.size() <= 256);
+  const auto wanted = static_cast<ssize_t>(bytes.size());
+  while (getrandom(bytes.data(), bytes.size(), 0) != wanted) {
+    if (errno == EINTR) continue;
+    const int error = errno;
+    const Fd device(::open("/dev/urandom", O_RDONLY | O_CLOEXEC));
+    if (device && ::read(device.get(), bytes.data(), bytes.size()) == wanted) break;
+    throw std::system_error(error, std::generic_category(),
+                            "no random bytes, neither by getrandom nor from /dev/urandom");
   }
 }
 

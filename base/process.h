@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace rondo {
 
@@ -35,5 +36,17 @@ struct ProcessMemory {
   // memory, ESRCH if it has ended. After an error, `to` holds any bytes.
   int read(void* to, std::uint64_t from, std::size_t bytes) const;
 };
+
+// fill_random(): bytes that nobody can predict, for secrets and for names that must be unique.
+//
+// They come from getrandom(), or from /dev/urandom where a system call filter refuses that call or
+// the kernel is older than Linux 3.17. Throws std::system_error if neither gives any: the C API and
+// guarded() make an error of it. Cost: a system call of about 0.3 us.
+//
+//   Digest digest;
+//   fill_random(std::as_writable_bytes(std::span(digest)));
+//
+// At most 256 bytes, which the kernel gives at once or not at all.
+void fill_random(std::span<std::byte> bytes);
 
 }  // namespace rondo

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <cassert>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <variant>
@@ -42,7 +43,9 @@ Error fail(StatusCode status, fmt::format_string<Args...> format, Args&&... args
 }
 
 // Like fail(kSystemError, ...), with ": <strerror(error_number)>" appended.
-Error fail_errno_text(int error_number, std::string what);
+inline Error fail_errno_text(int error_number, std::string what) {
+  return Error{StatusCode::kSystemError, std::move(what) + ": " + std::strerror(error_number)};
+}
 template <class... Args>
 Error fail_errno(int error_number, fmt::format_string<Args...> format, Args&&... args) {
   return fail_errno_text(error_number, fmt::format(format, std::forward<Args>(args)...));

@@ -46,4 +46,17 @@ Result<Fd> open_output(const std::string& path, OutputMode mode, int permissions
 // the end of the path is replaced, not followed.
 Status write_output(const std::string& path, const std::string& text);
 
+// Names of files with %h (the host), %p (the process id) and %% (a percent sign), as users give
+// them in NCCL_DEBUG_FILE and RONDO_METRICS.
+//
+//   open_output(expand_path("/var/log/rondo-%h-%p.log", own_host_name()), ...);
+//
+// Guarantees: what stands for %h is one part of a path that names no other folder, whatever the
+// host is called: '/', control characters and a leading dot become '_'. It is not expanded again.
+// Other letters after a percent sign stay as they are. Cost: a copy of the text.
+std::string expand_path(std::string_view pattern, std::string_view host);
+
+// What gethostname() says.
+std::string own_host_name();
+
 }  // namespace rondo

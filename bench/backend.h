@@ -76,4 +76,7 @@ class Backend {
 
 using MakeBackend = std::function<std::unique_ptr<Backend>()>;
 
+// RondoBackend: the Backend that measures Rondo itself, by nccl.h and rondo.h.
+std::unique_ptr<Backend> make_rondo_backend();
+
 }  // namespace rondo::bench

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/bench_main.h"
 #include "bench/options.h"
 
 #include <fmt/format.h>
@@ -9,7 +8,7 @@
 
 #include "api/launch_env.h"
 #include "base/printable.h"
-#include "bench/rondo_backend.h"
+#include "bench/backend.h"
 #include "bench/runner/job.h"
 #include "bench/standard_output.h"
 #include "bench/sweep.h"

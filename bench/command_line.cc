@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "base/env.h"
-#include "base/env_unused.h"
 
 namespace rondo {
 namespace {

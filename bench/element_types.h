@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,5 +46,14 @@ ncclRedOp_t handle(Op op);  // not for kNone and kMulSum
 
 // "4M", "1.5k", "123": bytes. Fractions are allowed if the result is a whole number.
 std::optional<std::size_t> parse_size(std::string_view text);
+
+// Conversions between any float type and double, for the judge (reference.h). They use arithmetic
+// on values, not on bits, so that they share nothing with the library under test.
+// The value of the low bits of `bits`; may be NaN.
+double decode(const TypeInfo& type, std::uint64_t bits);
+
+// The bits of the value nearest to x, ties to even. Beyond the largest value: infinity, or the
+// largest value if the type has no infinity. NaN gives a NaN.
+std::uint64_t encode(const TypeInfo& type, double x);
 
 }  // namespace rondo::bench

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/bench_main.h"
 #include "bench/command_line.h"
 #include "bench/gpu_lane.h"
 #include "bench/options.h"
+#include "bench/sweep.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/kernels.h"
 

@@ -9,8 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "bench/reference_double.h"
-#include "bench/small_floats.h"
+#include "bench/element_types.h"
 
 namespace rondo::bench {
 namespace {

@@ -14,7 +14,6 @@
 #include "bench/placement.h"
 #include "bench/plot.h"
 #include "bench/standard_output.h"
-#include "bench/table.h"
 
 namespace rondo::bench {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/rondo_backend.h"
+#include "bench/backend.h"
 
 #include <atomic>
 #include <cstring>
@@ -9,7 +9,6 @@
 
 #include "bench/element_types.h"
 #include "bench/reference.h"
-#include "bench/small_floats.h"
 
 namespace rondo::bench {
 namespace {

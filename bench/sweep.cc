@@ -16,7 +16,6 @@
 #include "bench/split.h"
 #include "bench/standard_output.h"
 #include "bench/sweep_facts.h"
-#include "bench/table.h"
 #include "bench/watchdog.h"
 
 namespace rondo::bench {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/table.h"
+#include "bench/report.h"
 
 #include <fmt/format.h>
 

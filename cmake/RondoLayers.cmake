@@ -9,7 +9,7 @@
 # Sources that run once per process or communicator, and not in its calls: a row for each folder, of
 # all its own sources, or of those that the row names (base/env.cc, ...).
 set(RONDO_ONCE
-    "base: env env_table env_unused fmt json printable text_file"
+    "base: env env_table env_unused fmt json printable text_file variables"
     topology topology/channels topology/graph
     transport/auth transport/bootstrap transport/launch transport/networks transport/status
     "transport/memory: memory_handle pinned_file virtual_memory"
@@ -20,7 +20,7 @@ set(RONDO_ONCE
     kernels/sim
     collectives/communicator collectives/context collectives/faults collectives/model
     collectives/status collectives/trace collectives/watchdog
-    "collectives/planner: cost_fit device_reasons explain function_lists host_reasons tune_file"
+    "collectives/planner: device_reasons explain function_lists host_costs host_reasons tune_file"
     "collectives/gpu/agree: memory_exchange"
     "collectives/gpu/channels: multicast_memory shared_connections"
     "collectives/gpu/plan: channel_orders channel_search explain_devices gpu_plan"

@@ -148,6 +148,7 @@ std::vector<CpuList> numa_nodes(const HostTopology& host, const CpuList& allowed
 }  // namespace
 
 bool may_bind_shares(const CpuBudget& budget, int ranks) {
+  assert(ranks > 0);
   return ranks <= budget.affinity_cpus && budget.quota_cpus >= budget.affinity_cpus;
 }
 

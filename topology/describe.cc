@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+
 #include "base/printable.h"
-#include "topology/cpu_features.h"
+#include "topology/host_topology.h"
 
 namespace rondo::topology {
 namespace {

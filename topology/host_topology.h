@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,12 @@ struct Cache {
 };
 
 struct HostTopology {
-  std::uint64_t host_id = 0;  // topology/host_identity.h
+  std::uint64_t host_id = 0;  // host_id()
   std::string host_name;
   std::string kernel_version;
   std::string cpu_vendor;
   std::string cpu_model;
-  std::uint32_t cpu_features = 0;  // topology/cpu_features.h
+  std::uint32_t cpu_features = 0;  // detect_cpu_features()
   int cores_usable = 1;            // by this process: min(affinity, cgroup quota)
   int cores_total = 1;
   std::uint64_t memory_bytes = 0;
@@ -82,5 +83,50 @@ void read_by_sysfs(const std::string& root, HostTopology& host);
 
 // Call it after either: adds one node and one package if none is known, sums, consistent counts.
 void complete(HostTopology& host);
+
+// The vector features of the CPU that Rondo's loops use: a bit mask, and the names of the bits.
+//
+// Ranks exchange this mask: append bits, never renumber them.
+struct CpuFeature {
+  std::uint32_t bit;
+  const char* name;
+};
+
+std::span<const CpuFeature> known_cpu_features();
+std::uint32_t detect_cpu_features();            // that both CPU and kernel support
+std::string feature_names(std::uint32_t mask);  // "avx2 fma f16c"; "none"
+
+// Sizes of the caches that this process's ranks use: one core's (L2) and the one that cores share
+// (L3). They set the sizes of chunks.
+//
+// Read from /sys for the first CPU of the affinity mask. hwloc has the same values but takes 4 to
+// 18 ms to load. Cost: about ten small files, 0.1 ms, once per process.
+struct CacheSizes {
+  std::uint64_t core_bytes = 0;    // L2; 0: unknown, or none
+  std::uint64_t shared_bytes = 0;  // L3; 0: unknown, or none
+};
+
+// `root` is put before /sys (tests read the files of a simulated machine).
+CacheSizes cache_sizes(const std::string& root = "");
+
+// The identity of this host: a 64-bit number, equal for ranks that can meet in shared memory and
+// different for all others.
+//
+// It is a hash of: the boot id (one kernel, one memory), the node name (clones of one VM snapshot
+// have equal boot ids) and the network namespace (ranks meet through abstract Unix sockets, which
+// belong to a network namespace). Mount, IPC, PID and user namespaces are left out on purpose:
+// neither an abstract socket nor a passed memfd or pidfd depends on them, so containers that share
+// the host's network can share memory. NCCL_HOSTID replaces all of it. The transports do not rely
+// on the number alone: they first pass a memfd as a proof.
+struct HostFacts {
+  std::string override_id;  // NCCL_HOSTID
+  std::string boot_id;      // or the machine id, if the boot id cannot be read
+  std::string node_name;
+  std::uint64_t network_namespace = 0;
+};
+
+HostFacts read_host_facts();
+std::uint64_t host_id_of(const HostFacts& facts);  // never 0
+std::uint64_t host_id();                           // of this process, now
 
 }  // namespace rondo::topology

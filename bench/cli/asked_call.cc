@@ -2,18 +2,21 @@
 #include "bench/cli/asked_call.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "api/convert.h"
 #include "base/env.h"
 #include "bench/command_line.h"
 #include "bench/element_types.h"
 #include "bench/gpu_lane.h"
-#include "collectives/communicator/read_check.h"
+#include "collectives/communicator/introduction.h"
 #include "collectives/context/host_shape.h"
 #include "collectives/planner/tuning.h"
 #include "topology/cpu_budget.h"
-#include "topology/cpu_features.h"
+#include "topology/graph/host_graph.h"
+#include "topology/host_topology.h"
 #include "transport/connection.h"
 
 namespace rondo::cli {
@@ -158,6 +161,36 @@ Result<bench::Layout> layout_of(const AskedCall& asked) {
   const bench::Kind kind = *bench::kind_by_name(asked.collective);
   const ncclDataType_t type = *bench::type_by_name(asked.type);
   return bench::layout_of({kind, type, 0, asked.ranks, asked.root}, *bench::parse_size(asked.size));
+}
+
+namespace {
+
+struct KnownMachine {
+  std::string_view name, xml;
+};
+constexpr KnownMachine kMachines[] = {
+#include "known_machines.inc"
+};
+
+}  // namespace
+
+std::vector<std::string> known_machines() {
+  std::vector<std::string> names;
+  for (const KnownMachine& machine : kMachines) names.emplace_back(machine.name);
+  return names;
+}
+
+Result<topology::Graph> machine_by_name(const std::string& name) {
+  for (const KnownMachine& machine : kMachines) {
+    if (machine.name != name) continue;
+    RONDO_TRY(topology::ParsedGraph parsed, topology::parse_nccl_xml(machine.xml, name));
+    return std::move(parsed.graph);
+  }
+  if (!std::filesystem::exists(name))
+    return fail(StatusCode::kInvalidArgument, "{}",
+                there_is_no("file or known machine", name, known_machines()));
+  RONDO_TRY(topology::ParsedGraph parsed, topology::read_graph_file(name));
+  return std::move(parsed.graph);
 }
 
 }  // namespace rondo::cli

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
 #include "bench/kinds.h"
 #include "collectives/planner/planner.h"
 #include "collectives/planner/tune_file.h"
+#include "topology/graph/graph.h"
 
 namespace rondo::cli {
 
@@ -41,5 +43,13 @@ struct AskedCall {
 Result<CallRecord> record_of(const AskedCall& asked);
 // The benchmark's byte counts of the call.
 Result<bench::Layout> layout_of(const AskedCall& asked);
+
+// Machines that command lines can name: those of tests/topology by name, others by a file.
+//
+// "dgx-h100", "gb200-nvl72", ...
+std::vector<std::string> known_machines();
+// A known machine, else a file (topology/graph/host_graph.h). kInvalidArgument: neither; the
+// message lists the known ones.
+Result<topology::Graph> machine_by_name(const std::string& name);
 
 }  // namespace rondo::cli

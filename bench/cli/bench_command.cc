@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
-#include "bench/bench_main.h"
 #include "bench/cli/commands.h"
 #include "bench/command_line.h"
 #include "bench/options.h"
+#include "bench/sweep.h"
 #include "topology/cpu_budget.h"
 
 namespace rondo::cli {

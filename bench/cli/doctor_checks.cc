@@ -20,7 +20,6 @@
 #include <utility>
 
 #include "base/env.h"
-#include "base/env_unused.h"
 #include "base/fd.h"
 #include "base/printable.h"
 #include "bench/gpu_lane.h"

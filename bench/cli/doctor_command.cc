@@ -4,11 +4,11 @@
 
 #include "base/json.h"
 #include "base/printable.h"
-#include "bench/cli/colour.h"
 #include "bench/cli/commands.h"
 #include "bench/cli/doctor_checks.h"
 #include "bench/cli/self_test.h"
 #include "bench/command_line.h"
+#include "bench/standard_output.h"
 
 namespace rondo::cli {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/thread.h"
 #include "bench/cli/doctor_checks.h"
-#include "collectives/status/shared_cores.h"
+#include "collectives/status/job_view.h"
 #include "kernels/host/core_distance.h"
 #include "kernels/host/nudge.h"
 #include "kernels/host/store_choice.h"

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "base/env.h"
-#include "base/env_unused.h"
 #include "base/json.h"
 #include "bench/cli/commands.h"
 #include "bench/command_line.h"

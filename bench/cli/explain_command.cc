@@ -10,14 +10,13 @@
 #include "base/json.h"
 #include "bench/cli/asked_call.h"
 #include "bench/cli/commands.h"
-#include "bench/cli/known_machines.h"
 #include "bench/command_line.h"
 #include "collectives/gpu/plan/channel_search.h"
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/model/predictions.h"
 #include "collectives/model/ways.h"
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 #include "collectives/planner/explain.h"
 
 namespace rondo::cli {

@@ -14,13 +14,13 @@
 
 #include "base/json.h"
 #include "base/printable.h"
-#include "bench/cli/colour.h"
 #include "bench/cli/commands.h"
 #include "bench/command_line.h"
+#include "bench/standard_output.h"
 #include "collectives/status/ask.h"
 #include "collectives/status/diagnosis.h"
 #include "collectives/status/inspect.h"
-#include "collectives/status/shared_cores.h"
+#include "collectives/status/job_view.h"
 #include "collectives/status/slow_links.h"
 
 namespace rondo::cli {

@@ -41,7 +41,7 @@ std::string packed(const std::vector<Finding>& findings);
 std::vector<Finding> unpacked(const std::string& text);
 
 const char* name_of(Verdict verdict);
-// Two lines where there is a remedy. colours: of the verdicts (bench/cli/colour.h).
+// Two lines where there is a remedy. colours: of the verdicts (bench/standard_output.h).
 std::string line_of(const Finding& finding, bool colours = false);
 
 // Hosts, findings, algorithms and, of few ranks, the rates of all links.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/cli/colour.h"
 #include "bench/cli/self_test.h"
 
 #include <fmt/format.h>
@@ -13,9 +12,10 @@
 
 #include "api/launch_env.h"
 #include "base/printable.h"
-#include "bench/rondo_backend.h"
+#include "bench/backend.h"
 #include "bench/runner/job.h"
 #include "bench/self_test.h"
+#include "bench/standard_output.h"
 #include "topology/cpu_budget.h"
 
 namespace rondo::cli {

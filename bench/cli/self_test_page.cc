@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/printable.h"
-#include "bench/cli/colour.h"
+#include "bench/standard_output.h"
 
 namespace rondo::cli {
 namespace {

@@ -8,7 +8,6 @@
 #include "base/printable.h"
 #include "bench/cli/asked_call.h"
 #include "bench/cli/commands.h"
-#include "bench/cli/known_machines.h"
 #include "bench/cli/simulated_lines.h"
 #include "bench/command_line.h"
 #include "bench/options.h"
@@ -18,7 +17,7 @@
 #include "collectives/model/host_predictions.h"
 #include "collectives/model/predictions.h"
 #include "collectives/model/ways.h"
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 #include "kernels/algorithms/table.h"
 #include "topology/cpu_budget.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "bench/table.h"
+#include "bench/report.h"
 #include "kernels/algorithms/table.h"
 
 namespace rondo::cli {

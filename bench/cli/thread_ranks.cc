@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "bench/runner/job.h"
+#include "bench/runner/rank_process.h"
 
 namespace rondo::cli {
 namespace {

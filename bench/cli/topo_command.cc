@@ -6,22 +6,47 @@
 #include <cstdio>
 
 #include "base/json.h"
+#include "bench/cli/asked_call.h"
 #include "bench/cli/commands.h"
-#include "bench/cli/graphviz.h"
-#include "bench/cli/known_machines.h"
 #include "bench/command_line.h"
+#include "bench/plot.h"
 #include "bench/standard_output.h"
 #include "topology/channels/describe_channels.h"
 #include "topology/describe.h"
 #include "topology/graph/describe_graph.h"
 #include "topology/graph/host_graph.h"
-#include "topology/graph/hwloc_graph.h"
 #include "topology/graph/nccl_xml.h"
 #include "topology/host_topology.h"
 #include "topology/net_interfaces.h"
 
 namespace rondo::cli {
 namespace {
+
+// Converts a graphviz text to an SVG by graphviz' program `dot`, which takes about a second for the
+// topology of a current machine. kSystemError: no such program (names the package), it failed (with
+// its output), or it exceeded the limit.
+Result<std::string> draw_svg(const std::string& text) {
+  constexpr const char* kProgram = "dot";  // found by PATH
+  constexpr double kSeconds = 60;
+  const DrawingProgram program{{kProgram, "-Tsvg"}, kSeconds};
+  RONDO_TRY(Drawing drawing, run_drawing_program(program, text));
+  switch (drawing.end) {
+    case Drawing::End::kDrawn:
+      return std::move(drawing.picture);
+    case Drawing::End::kMissing:
+      return fail(StatusCode::kSystemError,
+                  "a picture needs graphviz, but its program '{}' is not installed: install the "
+                  "package graphviz, or print the text with --dot",
+                  kProgram);
+    case Drawing::End::kLate:
+      return fail(StatusCode::kSystemError,
+                  "graphviz ({} -Tsvg) did not finish within {:g} s: try --dot", kProgram,
+                  kSeconds);
+    case Drawing::End::kFailed:
+      break;
+  }
+  return fail(StatusCode::kSystemError, "graphviz ({} -Tsvg) failed: {}", kProgram, drawing.errors);
+}
 
 struct TopoOptions {
   topology::DiscoverOptions host = topology::discover_options_from_environment();

@@ -15,7 +15,6 @@
 #include "bench/command_line.h"
 #include "collectives/status/inspect.h"
 #include "collectives/trace/call_skew.h"
-#include "collectives/trace/chrome_trace.h"
 #include "collectives/trace/flight_record.h"
 #include "collectives/trace/trace_file.h"
 

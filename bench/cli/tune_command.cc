@@ -10,13 +10,13 @@
 #include "base/printable.h"
 #include "bench/cli/commands.h"
 #include "bench/cli/other_load.h"
-#include "bench/cli/tune_devices.h"
 #include "bench/cli/tune_peer.h"
-#include "bench/cli/tune_rank.h"
 #include "bench/cli/tune_report.h"
+#include "bench/cli/tune_run.h"
 #include "bench/command_line.h"
 #include "bench/gpu_lane.h"
 #include "bench/runner/job.h"
+#include "bench/runner/rank_process.h"
 #include "bench/standard_output.h"
 #include "collectives/planner/tune_file.h"
 
@@ -176,7 +176,7 @@ void add_options(CommandLine& line, TuneOptions& options) {
   line.option("--peer", options.peer,
               "measure the network to the machine that listens at HOST or HOST:PORT")
       .excludes(listen);
-  // Options of a process that measures (tune_rank.h).
+  // Options of a process that measures (tune_rank()).
   line.option("--rank", options.rank.collective).hidden();
   line.option("--lanes", options.rank.lanes).within(1, 8).hidden();
   line.option("--devices", options.rank.devices).within(0, 64).hidden();

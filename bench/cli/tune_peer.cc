@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/env.h"
 #include "base/printable.h"
-#include "topology/host_identity.h"
+#include "topology/host_topology.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/bootstrap/unique_id.h"
 #include "transport/connection.h"

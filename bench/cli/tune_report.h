@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,8 +12,8 @@
 #include "base/result.h"
 #include "bench/cli/tune_peer.h"
 #include "bench/cli/tune_run.h"
-#include "collectives/planner/cost_fit.h"
 #include "collectives/planner/device_fit.h"
+#include "collectives/planner/host_costs.h"
 
 namespace rondo::cli {
 
@@ -46,5 +47,21 @@ void print_calls(const std::vector<MeasuredCall>& calls,
                  const std::vector<gpu::DeviceSample>& samples, const gpu::DeviceCosts& costs);
 
 void print_share(double close, std::size_t calls);
+
+// rondo tune on GPUs: measures calls, each with a forced algorithm, and converts them to samples
+// for the cost model.
+//
+// Ranks of one process on one GPU give the costs of launches, CTAs, hops within the GPU and its
+// memory. With several GPUs, ranks with one GPU each, in one process and in several, also give the
+// costs of links and hops between GPUs. Networks between GPUs are not measured. Cost: some seconds
+// per GPU kind.
+//
+// `only`: only this collective; empty: all. Empty result: nothing was to be measured.
+Result<std::vector<MeasuredCall>> measure_device_calls(const TuneSizes& sizes,
+                                                       std::string_view only, int devices);
+
+// The call as the planner sees it. None if the ranks' own prediction shows that they ran another
+// plan than this process computes for them.
+Result<std::optional<gpu::DeviceSample>> device_sample_of(const MeasuredCall& call);
 
 }  // namespace rondo::cli

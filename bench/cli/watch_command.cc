@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/random_bytes.h"
+#include "base/process.h"
 #include "bench/cli/commands.h"
 #include "bench/command_line.h"
 

@@ -19,7 +19,7 @@
 #include <optional>
 
 #include "base/text_file.h"
-#include "bench/runner/job.h"
+#include "bench/runner/job_output.h"
 #include "bench/runner/rank_process.h"
 
 namespace rondo::runner {

@@ -3,16 +3,21 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+
+#include "base/env.h"
 
 namespace rondo::runner {
 namespace {
@@ -119,6 +124,13 @@ void kill_descendants() {
     const timespec pause{0, round < 10 ? 1'000'000 : 10'000'000};
     nanosleep(&pause, nullptr);
   }
+}
+
+std::string secret_of_job() {
+  if (const auto set = env::raw("RONDO_SECRET"); set && !set->empty()) return *set;
+  unsigned char random[32];
+  if (getrandom(random, sizeof random, 0) != sizeof random) return "";
+  return fmt::format("{:02x}", fmt::join(random, ""));
 }
 
 }  // namespace rondo::runner

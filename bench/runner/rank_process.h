@@ -36,4 +36,7 @@ RankProcess start_rank(const RankStart& start);
 // an uninterruptible sleep dies later.
 void kill_descendants();
 
+// RONDO_SECRET if it is set, else a new random one; "" if there are no random bytes.
+std::string secret_of_job();
+
 }  // namespace rondo::runner

@@ -5,16 +5,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstring>
 #include <numeric>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "collectives/communicator/child_request.h"
 #include "collectives/communicator/communicator_state.h"
-#include "collectives/communicator/create.h"
-#include "collectives/communicator/meet_again.h"
 #include "collectives/communicator/shrink.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/context/reach_team.h"
@@ -73,11 +71,12 @@ Result<std::shared_ptr<Communicator>> make_child(const CommunicatorState& parent
 
 Result<std::shared_ptr<Communicator>> Communicator::create(const CreateRequest& request) {
   RONDO_TRY(auto state, make_state(request));
-  log_banner(*state);
   return std::shared_ptr<Communicator>(new Communicator(std::move(state)));
 }
 
-Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
+Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {
+  log_banner(*state_);
+}
 
 Communicator::~Communicator() {
   if (state_->host.peers.empty() || state_->forked()) return;
@@ -180,6 +179,8 @@ Status Communicator::run_here(const Call& call) {
 
 Status Communicator::run_together(std::span<const Work> works) {
   if (works.size() == 1) return works[0].communicator->run(works[0].calls);
+  assert(std::all_of(works.begin(), works.end(),
+                     [](const Work& work) { return work.communicator != nullptr; }));
   std::vector<Status> results(works.size());
   std::vector<FiberGroup::Task> tasks;
   for (std::size_t i = 0; i < works.size(); ++i) {
@@ -318,7 +319,8 @@ Result<std::shared_ptr<Communicator>> Communicator::shrink(std::span<const int> 
   if (std::find(members.begin(), members.end(), rank()) == members.end())
     return fail(StatusCode::kInvalidArgument,
                 "rank {} is among the excluded ranks: only survivors call shrink", rank());
-  return shrink_to(*state_, members, options, std::move(aborted));
+  RONDO_TRY(auto child, shrink_to(*state_, members, options, std::move(aborted)));
+  return std::shared_ptr<Communicator>(new Communicator(std::move(child)));
 }
 
 // ---- windows ----
@@ -364,6 +366,7 @@ void Communicator::deregister_window(int window, const std::function<void()>& wa
 }
 
 std::size_t Communicator::window_bytes(int window, int peer) const {
+  assert(window >= 0 && peer >= 0 && peer < size());
   if (state_->device) return state_->device->window_bytes(window, peer);
   return state_->one_sided.window_bytes(window, peer);
 }

@@ -29,22 +29,9 @@
 #include "collectives/faults/fault.h"
 #include "collectives/planner/planner.h"
 #include "kernels/host/sharing.h"
-#include "topology/graph/graph.h"
 #include "transport/bootstrap/session.h"
 
 namespace rondo {
-
-struct CreateRequest {
-  int rank = 0;
-  int size = 1;
-  bootstrap::UniqueId id{};
-  std::vector<bootstrap::UniqueId> more_ids;   // ncclCommInitRankScalable
-  std::shared_ptr<bootstrap::Listener> serve;  // set on a child's leader: it serves `id`
-  CommOptions options;
-  std::function<bool()> aborted;                    // polled while joining; may be empty
-  std::shared_ptr<const topology::Graph> graph;     // this host's, for a child; null: read it
-  std::optional<bootstrap::Survivors> survivors{};  // of a shrink
-};
 
 namespace profiler {
 class Profiler;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/communicator/create.h"
+#include "collectives/communicator/communicator_state.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstring>
 
 #include "base/env.h"
@@ -14,7 +15,6 @@
 #include "base/seconds.h"
 #include "collectives/communicator/host_meeting.h"
 #include "collectives/communicator/introduction.h"
-#include "collectives/communicator/read_check.h"
 #include "collectives/context/agreed_facts.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/faults/fault.h"
@@ -44,6 +44,7 @@ class Creation {
         deadline_(Clock::now() + to_nanoseconds(request.options.init_timeout_seconds)) {}
 
   Result<std::unique_ptr<CommunicatorState>> run() {
+    assert(request_.size > 0 && request_.rank >= 0 && request_.rank < request_.size);
     state_->members.rank = request_.rank;
     state_->members.size = request_.size;
     state_->options = request_.options;
@@ -193,6 +194,7 @@ class Creation {
   }
 
   void prepare_host_view(const trace::HostOffset& offset) {
+    assert(state_->members.group != nullptr && state_->host.peers.empty() && "after meet()");
     host::HostRank& view = state_->host;
     const shm::HostGroup& group = *state_->members.group;
     view.all_same_process = group.processes.size() == 1;
@@ -292,6 +294,7 @@ class Creation {
       static std::atomic<bool> complained{false};
       if (!found.complaint.empty() && !complained.exchange(true)) RONDO_WARN("{}", found.complaint);
     }
+    assert(threads >= 0 && "the C API and rank_threads() check it");
     if (threads < 2) return;
     const auto& process_of = state_->members.group->process_of_member;
     const auto own = process_of.begin() + state_->host.rank;

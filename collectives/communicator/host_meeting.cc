@@ -2,13 +2,14 @@
 #include "collectives/communicator/host_meeting.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 
 #include "base/bytes.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "collectives/communicator/read_check.h"
+#include "collectives/communicator/introduction.h"
 #include "collectives/planner/tuning.h"
 
 namespace rondo {
@@ -122,6 +123,7 @@ class HostRounds {
 
   Result<Report> try_to_meet(std::uint32_t attempt) {
     if (state_.members.group) return Report{};
+    assert(!members_.empty() && "this rank is one of them");
     const std::uint32_t context[2] = {attempt, static_cast<std::uint32_t>(members_[0].rank)};
     const auto secret = state_.secret.derive("unix", std::as_bytes(std::span(context)));
     slot_ = shm::group_slot(secret.bytes());
@@ -145,6 +147,7 @@ class HostRounds {
   // Changes groups that have not met: refused processes leave, the others try again. A refused
   // leader becomes a host of its own, so groups get smaller each time. True: all have met.
   Result<bool> reshape(const std::vector<Report>& reports) {
+    assert(reports.size() == request_.records.size());
     std::map<std::uint64_t, std::vector<std::size_t>> groups;
     for (std::size_t r = 0; r < reports.size(); ++r)
       groups[request_.records[r].facts.host].push_back(r);
@@ -194,6 +197,7 @@ class HostRounds {
   }
 
   void set_apart(const std::vector<std::size_t>& ranks, const std::vector<Report>& reports) {
+    assert(!ranks.empty());
     std::map<ProcessId, HostMeeting::Outcome> outcomes;
     auto& records = request_.records;
     for (const std::size_t r : ranks) {
@@ -211,6 +215,7 @@ class HostRounds {
   }
 
   void adopt() {
+    assert(state_.members.ranks.empty() && state_.members.local_ranks.empty());
     for (const InitRecord& record : request_.records) state_.members.ranks.push_back(record.facts);
     state_.members.shape = shape();
     for (const shm::Member& member : members_) state_.members.local_ranks.push_back(member.rank);

@@ -6,7 +6,7 @@
 // gVisor), another user, or a clone that looks like the same host can prevent this. Such processes
 // are then treated as separate hosts, after as many rounds as needed, and each logs the reason in
 // one line. In the same rounds, the ranks find out whether they may read each other's private
-// memory (collectives/communicator/read_check.h); if one may not, one line of its rank says why.
+// memory (introduction.h); if one may not, one line of its rank says why.
 // Guarantees: all ranks see the same hosts at the end, and every rank gets the same error. Cost: an
 // exchange among all ranks, and one meeting on each host, per round.
 #pragma once

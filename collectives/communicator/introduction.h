@@ -10,9 +10,12 @@
 //   session.all_gather(mine.encode());
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
-#include "collectives/communicator/communicator.h"
+#include "base/process.h"
+#include "collectives/context/comm_options.h"
 #include "collectives/context/init_record.h"
 
 namespace rondo {
@@ -22,5 +25,19 @@ namespace rondo {
 Result<InitRecord> introduction(const CreateRequest& request, const std::string& socket,
                                 const bootstrap::UniqueId& address,
                                 const bootstrap::Secret& joined);
+
+// Finds out whether this rank may read private memory of the other processes of its host
+// (base/process.h): it reads the id of each, which it knows from their records.
+//
+// The records came from ranks that have proved the secret. Cost: one system call for each rank of
+// another process.
+ProcessMemory memory_of(const RankFacts& rank);
+
+// "" if this rank may read the memory of all `others`, ranks of other processes of its host; else
+// why not, and what would allow it.
+std::string obstacle_to_reads(const RankFacts& own, std::span<const RankFacts* const> others);
+
+// The value of RONDO_CMA.
+Result<MemoryReads> reads_of_environment();
 
 }  // namespace rondo

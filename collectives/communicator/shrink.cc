@@ -2,12 +2,13 @@
 #include "collectives/communicator/shrink.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <mutex>
 #include <optional>
 #include <span>
 
-#include "collectives/communicator/child_request.h"
+#include "collectives/communicator/communicator_state.h"
 #include "collectives/communicator/listener_watch.h"
 #include "collectives/faults/peer_words.h"
 #include "transport/bootstrap/rendezvous.h"
@@ -30,6 +31,8 @@ class Gathering {
  public:
   Gathering(CommunicatorState& state, const std::vector<int>& survivors)
       : state_(state), survivors_(survivors), digest_(bootstrap::digest_of(survivors)) {
+    assert(std::is_sorted(survivors_.begin(), survivors_.end()));
+    assert(std::binary_search(survivors_.begin(), survivors_.end(), state_.members.rank));
     show(digest_);
     watch(survivors_[0] == state_.members.rank ? survivors_.size() : 1);
   }
@@ -128,10 +131,10 @@ class Gathering {
 
 }  // namespace
 
-Result<std::shared_ptr<Communicator>> shrink_to(CommunicatorState& parent,
-                                                const std::vector<int>& survivors,
-                                                const CommOptions& options,
-                                                std::function<bool()> aborted) {
+Result<std::unique_ptr<CommunicatorState>> shrink_to(CommunicatorState& parent,
+                                                     const std::vector<int>& survivors,
+                                                     const CommOptions& options,
+                                                     std::function<bool()> aborted) {
   Gathering gathering(parent, survivors);
   RONDO_TRY(CreateRequest request, survivors_request(parent, survivors));
   request.options = options;
@@ -142,7 +145,7 @@ Result<std::shared_ptr<Communicator>> shrink_to(CommunicatorState& parent,
                                            .obstacle = [&] { return gathering.obstacle(); },
                                            .on_ended = [&](int rank) { gathering.note_end(rank); },
                                            .on_joined = [&] { gathering.end(); }};
-  auto made = Communicator::create(request);
+  auto made = make_state(request);
   // A rank that gave up because another one is gone may close its connection before this rank has
   // looked for that other one.
   if (!made.ok() && made.code() == StatusCode::kRemoteError)

@@ -25,10 +25,10 @@
 
 namespace rondo {
 
-// survivors: ranks of the parent, ascending, this one among them.
-Result<std::shared_ptr<Communicator>> shrink_to(CommunicatorState& parent,
-                                                const std::vector<int>& survivors,
-                                                const CommOptions& options,
-                                                std::function<bool()> aborted);
+// The child. survivors: ranks of the parent, ascending, this one among them.
+Result<std::unique_ptr<CommunicatorState>> shrink_to(CommunicatorState& parent,
+                                                     const std::vector<int>& survivors,
+                                                     const CommOptions& options,
+                                                     std::function<bool()> aborted);
 
 }  // namespace rondo

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <utility>
 
@@ -34,6 +35,7 @@ double max_ranks_of_a_core(std::span<const InitRecord> records) {
 }  // namespace
 
 void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape, PlanFacts* facts) {
+  assert(!records.empty() && records.size() == shape.host.size());
   facts->ranks = static_cast<int>(records.size());
   facts->slot_bytes = tuning::kStagingBytes / kStagingSlots;
   facts->link_slot_bytes = tuning::link_slot_bytes(asked_buffer_bytes(records));

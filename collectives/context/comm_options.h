@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// CommOptions: what the creator of a communicator asks for. Defaults are those of the environment
-// table (base/env_table.cc).
+// What the creator of a communicator asks for. CommOptions: how it works; defaults are those of the
+// environment table (base/env_table.cc). CreateRequest: who its ranks are and how they meet.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/env.h"
+#include "topology/graph/graph.h"
+#include "transport/bootstrap/join_request.h"
 
 namespace rondo {
 
@@ -35,5 +41,17 @@ inline CommOptions CommOptions::from_environment() {
   options.network = env::get_string("NCCL_NET");
   return options;
 }
+
+struct CreateRequest {
+  int rank = 0;
+  int size = 1;
+  bootstrap::UniqueId id{};
+  std::vector<bootstrap::UniqueId> more_ids;   // ncclCommInitRankScalable
+  std::shared_ptr<bootstrap::Listener> serve;  // set on a child's leader: it serves `id`
+  CommOptions options;
+  std::function<bool()> aborted;                    // polled while joining; may be empty
+  std::shared_ptr<const topology::Graph> graph;     // this host's, for a child; null: read it
+  std::optional<bootstrap::Survivors> survivors{};  // of a shrink
+};
 
 }  // namespace rondo

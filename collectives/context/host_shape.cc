@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <map>
 #include <numeric>
 
@@ -25,6 +26,7 @@ HostShape shape_of_hosts(std::span<const std::uint64_t> host_of_rank) {
   for (std::size_t r = 0; r < host_of_rank.size(); ++r)
     shape.ranks[static_cast<std::size_t>(next[static_cast<std::size_t>(shape.host[r])]++)] =
         static_cast<int>(r);
+  assert(!host_of_rank.empty() && "a communicator has ranks");
   const int n = static_cast<int>(host_of_rank.size());
   shape.first.push_back(n);
   shape.aligned = std::is_sorted(shape.ranks.begin(), shape.ranks.end());

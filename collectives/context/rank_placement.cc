@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/context/rank_placement.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 
 #include "base/env.h"
@@ -11,10 +13,10 @@
 #include "base/printable.h"
 #include "base/text_file.h"
 #include "topology/graph/describe_graph.h"
-#include "topology/graph/graph_blob.h"
+#include "topology/graph/graph.h"
 #include "topology/graph/host_graph.h"
 #include "topology/graph/nccl_xml.h"
-#include "topology/graph/rates.h"
+#include "topology/graph/slow_gpus.h"
 
 namespace rondo {
 namespace {
@@ -35,6 +37,8 @@ SharedGraph no_graph() { return std::make_shared<const topology::Graph>(); }
 class Finding {
  public:
   explicit Finding(const PlacementRequest& request) : request_(request), shape_(request.shape) {
+    assert(request.records.size() == shape_.host.size());
+    assert(request.rank >= 0 && static_cast<std::size_t>(request.rank) < shape_.host.size());
     for (int h = 0; h < shape_.hosts(); ++h)
       leaders_.push_back(shape_.ranks[static_cast<std::size_t>(shape_.first[h])]);
   }
@@ -106,6 +110,7 @@ class Finding {
 
   Result<std::vector<SharedGraph>> graphs_of(const std::vector<int>& senders,
                                              const std::vector<Bytes>& sent) const {
+    assert(senders.size() == leaders_.size());
     std::vector<SharedGraph> graphs;
     std::map<int, std::size_t> first_of;  // by sender
     for (std::size_t h = 0; h < senders.size(); ++h) {
@@ -199,6 +204,7 @@ Result<PlacementRecord> PlacementRecord::decode(ByteSpan blob, int rank) {
 }
 
 std::vector<int> admitted_nics(const RankPlacement& placement, int host) {
+  assert(host >= 0 && static_cast<std::size_t>(host) < placement.graphs.size());
   const topology::Graph& graph = *placement.graphs[static_cast<std::size_t>(host)];
   std::vector<int> admitted(graph.nics().begin(), graph.nics().end());
   if (placement.nic_filters.empty()) return admitted;
@@ -216,6 +222,7 @@ std::vector<int> graph_senders(std::span<const int> leaders,
   std::uint64_t bytes = 0;
   for (const int leader : leaders) {
     const PlacementRecord& record = records[static_cast<std::size_t>(leader)];
+    assert(leader >= 0);
     auto [known, is_new] = of_digest.try_emplace(record.digest, leader);
     if (is_new && bytes + record.graph_bytes > kMaxBytes) known->second = -1;
     if (is_new && known->second >= 0) bytes += record.graph_bytes;
@@ -242,6 +249,37 @@ Result<std::shared_ptr<const RankPlacement>> find_placement(const PlacementReque
                                 [](const InitRecord& record) { return record.device >= 0; });
   if (!gpus && request.shape.hosts() == 1) return std::shared_ptr<const RankPlacement>();
   return Finding(request).run();
+}
+
+int Membership::local_of(int global) const {
+  const auto it = std::lower_bound(local_ranks.begin(), local_ranks.end(), global);
+  return it != local_ranks.end() && *it == global ? static_cast<int>(it - local_ranks.begin()) : -1;
+}
+
+int Membership::global_of(const WaitSite& site) const {
+  assert(site.peer < static_cast<int>(local_ranks.size()));
+  return site.peer >= 0 ? local_ranks[static_cast<std::size_t>(site.peer)] : site.global_rank;
+}
+
+std::string Membership::name_of(int global) const {
+  assert(global >= 0 && static_cast<std::size_t>(global) < ranks.size());
+  const RankFacts& facts = ranks[static_cast<std::size_t>(global)];
+  return fmt::format("rank {} (pid {} on {})", facts.rank, facts.pid, facts.hostname);
+}
+
+const shm::PeerProcess& Membership::process_of(int local) const {
+  assert(group != nullptr && local >= 0);
+  assert(static_cast<std::size_t>(local) < group->process_of_member.size());
+  return group->processes[static_cast<std::size_t>(
+      group->process_of_member[static_cast<std::size_t>(local)])];
+}
+
+topology::NearNics Membership::near_nics() const {
+  if (!placement) return {};
+  std::vector<topology::DeviceLocation> here;
+  for (const int local : local_ranks)
+    here.push_back(placement->locations[static_cast<std::size_t>(local)]);
+  return topology::near_nics(*placement->own, here, local_of(rank));
 }
 
 }  // namespace rondo

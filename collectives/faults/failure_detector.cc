@@ -2,6 +2,7 @@
 #include "collectives/faults/failure_detector.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "collectives/faults/fault_texts.h"
 
@@ -124,6 +125,7 @@ bool FailureDetector::is_awaited(int rank, int waiting) const {
 
 // Ranks known not to have reached the launch that `rank` is in.
 std::vector<int> FailureDetector::behind(int rank) const {
+  assert(of(rank).progress);
   std::vector<int> found;
   const std::uint64_t begun = of(rank).progress->begun;
   for (const auto& [other, of] : of_)
@@ -132,6 +134,7 @@ std::vector<int> FailureDetector::behind(int rank) const {
 }
 
 std::string FailureDetector::call_of(int waiting) const {
+  assert(of(waiting).wait || of(waiting).progress);
   const RankState& at = of(waiting);
   return at.wait ? at.wait->call : to_string(at.progress->launch);
 }
@@ -201,6 +204,7 @@ std::optional<Fault> FailureDetector::find_parted() const {
 }
 
 Fault FailureDetector::gone(int rank, int waiting) const {
+  assert(of(rank).presence != kThere);
   const RankState& at = of(waiting);
   const std::string name = options_.name_of(rank), call = call_of(waiting);
   const Parting parting = of(rank).presence == kLeft ? Parting::kLeft : Parting::kEnded;

@@ -2,6 +2,7 @@
 #include "collectives/faults/fault_state.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "base/log.h"
@@ -12,6 +13,7 @@
 namespace rondo {
 
 bool FaultState::end(End how) {
+  assert(how != kRunning);
   if (how == kAborted) return ended_.exchange(kAborted) != kAborted;
   int running = kRunning;
   return ended_.compare_exchange_strong(running, how);
@@ -24,10 +26,12 @@ std::optional<Fault> FaultState::fault() const {
 
 Error FaultState::error() const {
   std::lock_guard lock(mutex_);
+  assert(fault_ && "is_raised() was true");
   return fault_->error();
 }
 
 Fault FaultState::make(StatusCode status, int culprit, std::string text) const {
+  assert(status != StatusCode::kSuccess && !text.empty() && culprit < members_.size);
   Fault made = Fault::found_by(members_.rank, status, culprit, std::move(text));
   made.sequence = host_.sequence;
   made.own = call_.record;
@@ -35,6 +39,7 @@ Fault FaultState::make(StatusCode status, int culprit, std::string text) const {
 }
 
 void FaultState::listen(std::function<void(const Fault&)> listener) {
+  assert(listener != nullptr);
   listeners_.push_back(std::move(listener));
 }
 

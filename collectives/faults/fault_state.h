@@ -19,7 +19,7 @@
 
 #include "base/guard.h"
 #include "base/types.h"
-#include "collectives/context/membership.h"
+#include "collectives/context/rank_placement.h"
 #include "collectives/faults/fault.h"
 #include "collectives/faults/peer_words.h"
 #include "kernels/host/host_rank.h"

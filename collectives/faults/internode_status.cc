@@ -93,8 +93,8 @@ void InternodeStatus::raise(const Fault& fault) {
 
 void InternodeStatus::report(int peer, std::span<const std::byte> message) {
   if (!message.empty() && message[0] == std::byte{kMessagesNote})
-    return notes_.report(peer, message);
-  tree_.report(peer, message);
+    return notes_.receive(peer, message);
+  tree_.receive(peer, message);
 }
 
 // At rank 0: news of any rank. Elsewhere: only of the rank whose end ended rank 0.

@@ -53,7 +53,7 @@ std::optional<MessageNotes::ToSend> MessageNotes::take(std::size_t max_bytes) {
   return made;
 }
 
-void MessageNotes::report(int peer, std::span<const std::byte> message) {
+void MessageNotes::receive(int peer, std::span<const std::byte> message) {
   NotesHead head;
   if (message.size() < sizeof(head)) return;
   std::memcpy(&head, message.data(), sizeof(head));

@@ -37,7 +37,7 @@ class MessageNotes {
     std::vector<std::byte> message;
   };
   std::optional<ToSend> take(std::size_t max_bytes);
-  void report(int peer, std::span<const std::byte> message);
+  void receive(int peer, std::span<const std::byte> message);
   // Returned once: the first send and receive that differ.
   std::optional<Fault> take_mismatch();
 

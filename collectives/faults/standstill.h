@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "collectives/context/membership.h"
+#include "collectives/context/rank_placement.h"
 #include "collectives/faults/rank_report.h"
 #include "kernels/host/host_rank.h"
 

@@ -2,6 +2,7 @@
 #include "collectives/faults/status_tree.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 
@@ -41,11 +42,13 @@ std::vector<std::byte> status_message(std::uint8_t kind, std::uint64_t number) {
 }
 
 void number_status_message(std::uint64_t number, std::vector<std::byte>* message) {
+  assert(message->size() >= sizeof(StatusHead));
   std::memcpy(message->data() + offsetof(StatusHead, number), &number, sizeof(number));
 }
 
 std::size_t append_status_item(const StatusItem& item, std::size_t max_bytes,
                                std::vector<std::byte>* message) {
+  assert(message->size() >= sizeof(StatusHead));
   const std::size_t used = message->size() + sizeof(ItemOnWire);
   if (max_bytes != 0 && used > max_bytes) return kNoRoomForItem;
   const std::size_t room = max_bytes == 0 ? 0 : (max_bytes - used) / sizeof(StatusItem::Call);
@@ -111,6 +114,7 @@ constexpr std::size_t kMaxUnderWay = 8;
 constexpr std::size_t kMaxUnreportedCalls = 1024;  // per rank, not yet sent to the parent
 
 void merge_news(StatusItem news, StatusItem* known) {
+  assert(news.rank >= 0 && (known->rank < 0 || known->rank == news.rank));
   known->rank = news.rank;
   known->presence = std::max(known->presence, news.presence);
   if (news.progress) {
@@ -127,6 +131,7 @@ void merge_news(StatusItem news, StatusItem* known) {
 }  // namespace
 
 std::vector<int> StatusTree::ancestors_of(const HostShape& shape, int rank) {
+  assert(rank >= 0 && static_cast<std::size_t>(rank) < shape.host.size());
   const auto first_of = [&](int host) {
     return shape.ranks[static_cast<std::size_t>(shape.first[static_cast<std::size_t>(host)])];
   };
@@ -138,6 +143,7 @@ std::vector<int> StatusTree::ancestors_of(const HostShape& shape, int rank) {
 }
 
 std::vector<int> StatusTree::children_of(const HostShape& shape, int rank) {
+  assert(rank >= 0 && static_cast<std::size_t>(rank) < shape.host.size());
   const int host = shape.host_of(rank);
   const auto begin = shape.ranks.begin() + shape.first[static_cast<std::size_t>(host)];
   if (*begin != rank) return {};
@@ -169,6 +175,7 @@ void StatusTree::put(const Progress& progress, std::optional<Wait> wait, std::ui
 }
 
 void StatusTree::note(StatusItem item) {
+  assert(item.rank >= 0 && item.rank < options_.ranks);
   Below& below = below_[item.rank];
   if (item.version < below.item.version) {  // an older report that arrived by another path
     item.progress.reset();
@@ -191,11 +198,11 @@ void StatusTree::drop_known_calls(StatusItem* item) {
   });
 }
 
-void StatusTree::report(int peer, std::span<const std::byte> message) {
+void StatusTree::receive(int peer, std::span<const std::byte> message) {
   const auto head = status_head_of(message);
   if (!head) return;
   if (head->kind == kStandingAnswer) {
-    if (peer == parent()) report_answer(head->number);
+    if (peer == parent()) receive_answer(head->number);
     return;
   }
   if (!is_above(peer)) {
@@ -203,14 +210,14 @@ void StatusTree::report(int peer, std::span<const std::byte> message) {
     if (is_new && !reported_.empty()) options_.send(peer, reported_);
     if (head->number != 0) unanswered_[peer] = head->number;
   }
-  report_items(peer, message.subspan(sizeof(StatusHead)));
+  receive_items(peer, message.subspan(sizeof(StatusHead)));
 }
 
-void StatusTree::report_items(int peer, std::span<const std::byte> items) {
+void StatusTree::receive_items(int peer, std::span<const std::byte> items) {
   while (auto item = next_status_item(&items, options_.ranks)) {
     if (item->rank == options_.rank) continue;  // this rank's own state is newer
     if (is_above(peer)) {
-      report_from_above(*item);
+      receive_from_above(*item);
       continue;
     }
     if (item->rank == peer && item->presence == StatusItem::kLeft) {
@@ -221,7 +228,7 @@ void StatusTree::report_items(int peer, std::span<const std::byte> items) {
   }
 }
 
-void StatusTree::report_from_above(const StatusItem& item) {
+void StatusTree::receive_from_above(const StatusItem& item) {
   if (item.presence == StatusItem::kThere || !is_above(item.rank)) return;
   if (!gone_.insert(item.rank).second) return;
   if (item.presence == StatusItem::kEnded && ended_first_ < 0) ended_first_ = item.rank;
@@ -239,7 +246,7 @@ void StatusTree::announce_end_of_rank_0(const StatusItem& item) {
   for (const int child : children_) options_.send(child, message);
 }
 
-void StatusTree::report_answer(std::uint64_t number) {
+void StatusTree::receive_answer(std::uint64_t number) {
   ended_first_ = -1;  // the parent knows this rank and will send what ends all ranks
   while (!under_way_.empty() && under_way_.front().number <= number) under_way_.pop_front();
   waits_since_ns_ = now_ns_;
@@ -290,6 +297,7 @@ void StatusTree::look_for_silence() {
 
 // Sends all that is known here again: it is unknown what the previous parent forwarded.
 void StatusTree::turn_to_next_parent() {
+  assert(!is_orphan());
   ++at_;
   waits_since_ns_ = now_ns_;
   std::deque<UnderWay> again;
@@ -330,6 +338,7 @@ void StatusTree::send_news(std::size_t max_under_way) {
 }
 
 void StatusTree::send_up(std::vector<std::byte> message) {
+  assert(!is_orphan());
   number_status_message(++sent_, &message);
   if (under_way_.empty()) waits_since_ns_ = now_ns_;
   sent_at_ns_ = now_ns_;
@@ -339,6 +348,7 @@ void StatusTree::send_up(std::vector<std::byte> message) {
 }
 
 void StatusTree::report_fault(std::vector<std::byte> message) {
+  assert(!message.empty());
   if (!reported_.empty()) return;
   reported_ = std::move(message);
   for (const int child : children_) options_.send(child, reported_);

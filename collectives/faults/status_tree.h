@@ -81,7 +81,7 @@ class StatusTree {
   void put(const Progress& progress, std::optional<Wait> wait, std::uint64_t first,
            std::span<const CallRecord> calls);
   // Takes a kStandingMessage or kStandingAnswer; ignores anything that no rank sends.
-  void report(int peer, std::span<const std::byte> message);
+  void receive(int peer, std::span<const std::byte> message);
   // Sends news, answers, checks which ranks ended. waits: this rank waits without progress.
   void tick(std::int64_t now_ns, bool waits);
   // Sends to the neighbors, and to ranks that turn to this rank later.
@@ -105,9 +105,9 @@ class StatusTree {
   bool is_above(int rank) const;
   void note(StatusItem item);
   void drop_known_calls(StatusItem* item);
-  void report_items(int peer, std::span<const std::byte> items);
-  void report_from_above(const StatusItem& item);
-  void report_answer(std::uint64_t number);
+  void receive_items(int peer, std::span<const std::byte> items);
+  void receive_from_above(const StatusItem& item);
+  void receive_answer(std::uint64_t number);
   void look_for_ends();
   void look_for_silence();
   void turn_to_next_parent();

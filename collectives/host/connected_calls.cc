@@ -2,6 +2,7 @@
 #include "collectives/host/connected_calls.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "collectives/rank/fiber_group.h"
 #include "collectives/watchdog/supervisor.h"
@@ -14,6 +15,7 @@ namespace rondo {
 // already run on it.
 void ConnectedCalls::run_two(const std::function<void()>& first,
                              const std::function<void()>& second) {
+  assert(first && second && call_.waiting_parts == 1 && "one pair of parts at a time");
   const Waiter::Supervisor before = host_.waiter.supervisor();
   Waiter::Supervisor inside_group = before;
   inside_group.suspend = Supervisor::suspend;
@@ -50,6 +52,7 @@ host::ConnectedCall ConnectedCalls::lend_connections(const host::HostCall& call)
 }
 
 Status ConnectedCalls::run_connected(const host::HostCall& call, const Plan& plan) {
+  assert(plan.row != nullptr && plan.row->verbs == Verbs::kPrimitives);
   host::Announcer announcer(host_, call.announced());
   ++host_.step;
   announcer.reserve_line();
@@ -66,6 +69,7 @@ Status ConnectedCalls::run_connected(const host::HostCall& call, const Plan& pla
   }
   const std::vector<int>& ring = members_.shape.ranks;
   const auto position = std::find(ring.begin(), ring.end(), members_.rank) - ring.begin();
+  assert(position < members_.size && "this rank is in its ring");
   const RingView view{static_cast<int>(position), members_.size, {ring.data()}};
   if (!host::run_connected(connected, plan.algorithm, view, plan.rounds))
     return faults_.why_it_ended();
@@ -74,6 +78,7 @@ Status ConnectedCalls::run_connected(const host::HostCall& call, const Plan& pla
 
 // With PreMulSum, inputs are already scaled inside the host, so hosts exchange plain sums.
 Status ConnectedCalls::run_hierarchical(const host::HostCall& call, const Plan& plan) {
+  assert(members_.shape.hosts() > 1 && plan.row != nullptr && plan.row->verbs == Verbs::kViews);
   host::HostCall between = call;
   if (between.op == RedOp::kPreMulSum) between.op = RedOp::kSum;
   host::ConnectedCall connected = lend_connections(between);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/host/fused_calls.h"
 
-#include "collectives/planner/fusion.h"
+#include <cassert>
+
+#include "collectives/planner/planner.h"
 #include "kernels/host/host_executor.h"
 
 namespace rondo {
@@ -37,6 +39,7 @@ std::size_t FusedCalls::collect(std::span<const Call> calls) {
 }
 
 Status FusedCalls::run(const RunAlone& run_alone) {
+  assert(segments_.size() > 1 && !covered_.empty() && "after collect()");
   CallRecord shape = covered_.front().record;
   const host::Segments joint(segments_, size_of(shape.type));
   shape.count = joint.total();

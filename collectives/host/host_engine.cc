@@ -3,7 +3,8 @@
 
 #include <cassert>
 
-#include "collectives/planner/host_work.h"
+#include "collectives/planner/host_strategies.h"
+#include "collectives/planner/planner.h"
 #include "collectives/profiler/call_events.h"
 #include "kernels/host/announcer.h"
 #include "kernels/host/host_executor.h"
@@ -25,6 +26,7 @@ void run_alone(host::Sharing& sharing, const Call& call) {
 }
 
 host::Carrier carrier_of(Protocol protocol) {
+  assert(protocol != Protocol::kSimple && protocol != Protocol::kMixed);
   switch (protocol) {
     case Protocol::kLine:
       return host::Carrier::kLine;
@@ -93,6 +95,7 @@ Status HostEngine::run_group(std::span<const Call> calls) {
 // A call without data moves nothing and waits for no rank. It is announced because peers may have
 // made it with data.
 Status HostEngine::announce_empty(const CallRecord& record) {
+  assert(members_.size > 1 && "a rank that is alone announces nothing");
   call_.record = record;
   host::Announcer announcer(host_, record);
   announcer.reserve_line();
@@ -104,6 +107,8 @@ Status HostEngine::announce_empty(const CallRecord& record) {
 }
 
 Status HostEngine::run_collective(const Call& call) {
+  assert(!is_point_to_point(call) && !is_one_sided(call));
+  assert(call.record.root < members_.size);
   if (call.parts) return run_parts(call);
   if (!context_.on_device) context_.count_calls(call.record.collective);
   if (call.record.count == 0 && call.record.collective != Collective::kBarrier)
@@ -128,6 +133,7 @@ Status HostEngine::run_collective(const Call& call) {
 }
 
 Status HostEngine::run_verified(const Call& call, const Plan& plan) {
+  assert(verified_.is_on());
   const auto run = [&] { return run_planned(call, plan); };
   if (call.record.collective == Collective::kBarrier || !verified_.is_next_due()) return run();
   VerifiedCall whole;
@@ -226,6 +232,7 @@ Status HostEngine::run_planned(const Call& call, const Plan& plan, const CallRec
 // A v-collective runs as messages, or as reductions one after another; these are announced as
 // separate calls after the whole.
 Status HostEngine::run_parts(const Call& whole) {
+  assert(whole.parts != nullptr && is_vector(whole.record.collective));
   if (whole.record.collective != Collective::kReduceScatterV) {
     const auto run = [&] { return messages_.run_announced(*whole.parts, whole.record); };
     if (!verified_.is_on() || !verified_.is_next_due()) return run();

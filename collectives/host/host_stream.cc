@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/host/host_stream.h"
 
+#include <cassert>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -52,6 +53,7 @@ bool HostStream::Queue::run_one(Lock& lock) {
   lock.lock();
   running = false;
   ++finished;
+  assert(finished + waiting.size() == submitted);
   if (!result.ok() && first_error.ok()) first_error = std::move(result);
   work_done.notify_all();
   return true;
@@ -110,6 +112,7 @@ HostStream::~HostStream() {
 }
 
 Status HostStream::submit(std::function<Status()> work) {
+  assert(work != nullptr);
   if (queue_->made_in != fork_generation())
     return fail(StatusCode::kInvalidUsage,
                 "this stream belongs to the parent process: after fork, create a new one");
@@ -125,6 +128,7 @@ Status HostStream::submit(std::function<Status()> work) {
 }
 
 Status HostStream::record(std::shared_ptr<Completion> completion) {
+  assert(completion != nullptr && !completion->finished());
   return submit([queue = queue_.get(), completion = std::move(completion)] {
     completion->finish(std::exchange(queue->error_to_record, ok_status()));
     return ok_status();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <string>
 
 #include "kernels/host/leaf_tree.h"
@@ -62,6 +63,7 @@ Status LeafLayout::set(std::span<const LeafRun> runs, std::uint32_t leaves) {
   if (valid_ && leaves == leaves_ &&
       std::equal(runs.begin(), runs.end(), runs_.begin(), runs_.end()))
     return ok_status();
+  assert(!runs.empty() && "a run for each rank, also for those without leaves");
   valid_ = false;
   runs_.assign(runs.begin(), runs.end());
   leaves_ = leaves;

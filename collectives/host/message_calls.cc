@@ -2,6 +2,7 @@
 #include "collectives/host/message_calls.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "collectives/profiler/call_events.h"
@@ -45,6 +46,7 @@ Status MessageCalls::run(std::span<const Call> calls, const CallRecord* whole) {
   messages_.clear();
   for (const Call& call : calls) {
     if (!is_point_to_point(call) || call.peer == members_.rank) continue;
+    assert(call.peer >= 0 && call.peer < members_.size);
     host::Message message;
     message.is_send = call.record.collective == Collective::kSend;
     message.record = whole != nullptr ? *whole : call.record;
@@ -80,6 +82,8 @@ void MessageCalls::record(const Call& message) {
 }
 
 Status MessageCalls::run_collective(const Call& call) {
+  assert(!is_rooted(call.record.collective) ||
+         (call.record.root >= 0 && call.record.root < members_.size));
   const CallRecord& record = call.record;
   const std::size_t block = record.count * size_of(record.type);
   const auto* send = static_cast<const std::byte*>(call.send);
@@ -119,6 +123,7 @@ Status MessageCalls::run_collective(const Call& call) {
 }
 
 Status MessageCalls::run_announced(std::span<const Call> messages, const CallRecord& whole) {
+  assert(whole.collective < Collective::kSend);
   if (members_.size == 1) return run(messages, &whole);
   call_.record = whole;
   host::Announcer announcer(host_, whole);

@@ -2,12 +2,12 @@
 #include "collectives/host/one_sided_calls.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <utility>
 
 #include "base/log.h"
 #include "collectives/faults/peer_words.h"
-#include "kernels/host/reach.h"
 #include "kernels/host/simd/reduce_kernels.h"
 #include "kernels/host/slots.h"
 #include "kernels/host/touch.h"
@@ -24,6 +24,7 @@ constexpr std::size_t kStreamFrom = 16 << 20;  // larger copies leave the cache 
 
 // Address at which this process can write the peer's window, or null.
 std::byte* OneSidedCalls::reachable(const Window& window, int peer) const {
+  assert(peer >= 0 && static_cast<std::size_t>(peer) < window.sides.size());
   const Window::Side& side = window.sides[peer];
   if (peer == members_.rank) return reinterpret_cast<std::byte*>(side.pointer);
   const int local = members_.local_of(peer);
@@ -86,6 +87,7 @@ OneSidedCalls::Offer OneSidedCalls::offer_of(void* memory, std::size_t bytes) {
 }
 
 Result<int> OneSidedCalls::add_window(std::span<const Offer> offers) {
+  assert(offers.size() == static_cast<std::size_t>(members_.size));
   std::vector<Window::Side> sides;
   std::vector<WindowKeys> keys;
   for (const Offer& offer : offers) {
@@ -102,6 +104,8 @@ Result<int> OneSidedCalls::add_window(std::span<const Offer> offers) {
 }
 
 std::size_t OneSidedCalls::window_bytes(int window, int peer) const {
+  assert(window >= 0 && static_cast<std::size_t>(window) < windows_.size());
+  assert(peer >= 0 && peer < members_.size);
   return windows_[static_cast<std::size_t>(window)].sides[static_cast<std::size_t>(peer)].bytes;
 }
 
@@ -125,6 +129,7 @@ void OneSidedCalls::withdraw(int number) {
 }
 
 OneSidedCalls::Peer& OneSidedCalls::peer_at(int rank) {
+  assert(rank >= 0 && rank < members_.size);
   if (peers_.empty()) peers_.resize(static_cast<std::size_t>(members_.size));
   return peers_[static_cast<std::size_t>(rank)];
 }
@@ -182,6 +187,7 @@ bool OneSidedCalls::refuse_put(int peer, const char* what) {
 
 // Opens both directions: if the target also puts to this rank, each must take the other's data.
 Status OneSidedCalls::open_lane(int peer) {
+  assert(peer != members_.rank);
   Peer& end = peer_at(peer);
   if (end.outgoing == nullptr) {
     RONDO_TRY(end.outgoing, connections_->to(peer, kPutLane));
@@ -190,6 +196,7 @@ Status OneSidedCalls::open_lane(int peer) {
 }
 
 Status OneSidedCalls::receive_lane(int peer) {
+  assert(peer != members_.rank);
   Peer& end = peer_at(peer);
   if (end.incoming != nullptr) return ok_status();
   RONDO_TRY(end.incoming, connections_->from(peer, kPutLane));
@@ -198,6 +205,7 @@ Status OneSidedCalls::receive_lane(int peer) {
 
 bool OneSidedCalls::send_slot(Connection& connection, const void* from, std::size_t bytes,
                               const CallRecord& record) {
+  assert(bytes <= connection.slot_bytes);
   SendEnd<> end(connection);
   const auto ready = [&] {
     take_puts();
@@ -217,6 +225,7 @@ bool OneSidedCalls::by_network(const Peer& peer, const Call& call) const {
 }
 
 Status OneSidedCalls::put(const Call& call) {
+  assert(call.window < static_cast<int>(windows_.size()) && call.signal < kSignals);
   Peer& peer = peer_at(call.peer);
   const std::size_t bytes = call.window < 0 ? 0 : call.record.count * size_of(call.record.type);
   if (by_network(peer, call)) return remote_puts_.put(call);
@@ -264,6 +273,7 @@ Status OneSidedCalls::put_by_lane(Peer& peer, const Window* window, const Call& 
 }
 
 Status OneSidedCalls::wait_signal(const Call& call) {
+  assert(call.signal >= 0 && call.signal < kSignals);
   Peer& peer = peer_at(call.peer);
   const int local = members_.local_of(call.peer);
   if (call.peer != members_.rank) RONDO_CHECK_OK(receive_lane(call.peer));

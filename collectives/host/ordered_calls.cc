@@ -6,7 +6,7 @@
 #include <cassert>
 #include <cstring>
 
-#include "collectives/planner/host_work.h"
+#include "collectives/planner/planner.h"
 
 namespace rondo {
 namespace {
@@ -52,6 +52,7 @@ bool OrderedCalls::has_result(const Call& call) const {
 }
 
 std::size_t OrderedCalls::piece_elements(std::size_t bytes_of_element, std::size_t count) const {
+  assert(bytes_of_element > 0);
   const std::size_t fits = std::max<std::size_t>(kPieceBytes / bytes_of_element, kSliceElements);
   return std::min(count, fits / kSliceElements * kSliceElements);
 }
@@ -109,6 +110,7 @@ Status OrderedCalls::agree_on_layout(const Call& call, std::size_t sum_bytes) {
 }
 
 void OrderedCalls::sum_own(const Call& call, const Slice& slice, std::byte* to) {
+  assert(slice.part < parts_of_leaf() && slice.at + slice.count <= call.record.count);
   for (const LeafRun subtree : layout_.subtrees_of(members_.rank)) {
     sum_subtree(call, subtree, slice, to);
     to += slice.count * size_of(sum_.partial);
@@ -119,6 +121,7 @@ void OrderedCalls::sum_subtree(const Call& call, LeafRun subtree, const Slice& s
                                std::byte* to) {
   const std::size_t leaf_element = size_of(call.record.type);
   const std::size_t stride = call.record.count * parts_of_leaf() * leaf_element;
+  assert(subtree.first >= call.run.first && subtree.end() <= call.run.end());
   const auto* from = static_cast<const std::byte*>(call.send) +
                      (slice.part * call.record.count + slice.at) * leaf_element;
   sources_.clear();
@@ -250,6 +253,7 @@ Status OrderedCalls::run_gathered(const Call& call) {
 
 // of_rank: bytes from one rank's sums to the next one's.
 void OrderedCalls::combine_gathered(const Call& call, std::size_t of_rank, std::size_t max_sums) {
+  assert(call.receive != nullptr);
   const CallRecord& record = call.record;
   const std::size_t of_part = record.count * size_of(sum_.partial);
   const std::size_t part = parts_of_leaf() == 1 ? 0 : static_cast<std::size_t>(members_.rank);
@@ -268,6 +272,7 @@ void OrderedCalls::combine_gathered(const Call& call, std::size_t of_rank, std::
 }
 
 OrderedCalls::Slice OrderedCalls::slice_of(const Piece& piece, int owner) const {
+  assert(owner >= 0 && owner < members_.size);
   const auto rank = static_cast<std::size_t>(owner),
              ranks = static_cast<std::size_t>(members_.size);
   if (parts_of_leaf() > 1) return {rank, piece.at, piece.count};
@@ -348,6 +353,7 @@ Status OrderedCalls::run_by_owners(const Call& call, const Piece& piece) {
         at += own.count * element;
       }
     }
+    assert(!sources_.empty());
     grow(combined_, own.count * element);
     tree_.sum_partials(sum_.root, sources_, own.count, combined_.data());
     // A rank without a result keeps its slice where the sums were.

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -38,9 +39,11 @@ RankState::~RankState() {
 bool RankState::forked() const { return made_in != fork_generation(); }
 
 void RankState::connect_host_view() {
-  host.owner = this;
-  host.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
-                        std::uint64_t number) {
+  assert(host.hooks.owner == nullptr && "once, when the rank is made");
+  host::RankHooks& hooks = host.hooks;
+  hooks.owner = this;
+  hooks.on_mismatch = [](void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
+                         std::uint64_t number) {
     RankState& state = state_of(owner);
     const auto reason = [&] {
       state.supervisor.comparer().on_mismatch(peer, mine, theirs, number);
@@ -48,32 +51,33 @@ void RankState::connect_host_view() {
     };
     (void)state.faults.or_fault(reason).ok();
   };
-  host.await_touches = [](void* owner, const WaitSite& site, bool first) {
+  hooks.await_touches = [](void* owner, const WaitSite& site, bool first) {
     return state_of(owner).withdrawal.await_touches(site, first);
   };
-  host.cut_off = [](void* owner, const host::HostCall& call, std::uint32_t exposure) {
+  hooks.cut_off = [](void* owner, const host::HostCall& call, std::uint32_t exposure) {
     state_of(owner).withdrawal.cut_off_exposed(call, exposure);
   };
-  host.exposable = [](void* owner, const host::HostCall& call, std::uint32_t exposure) {
+  hooks.exposable = [](void* owner, const host::HostCall& call, std::uint32_t exposure) {
     return state_of(owner).withdrawal.exposable(call, exposure);
   };
-  host.still_whole = [](void* owner, const host::HostCall& call) {
+  hooks.still_whole = [](void* owner, const host::HostCall& call) {
     return state_of(owner).withdrawal.still_whole(call);
   };
-  host.on_first_reach = [](void* owner, int peer, std::uint64_t place) {
+  hooks.on_first_reach = [](void* owner, int peer, std::uint64_t place) {
     return state_of(owner).reach_first(peer, place);
   };
-  host.on_failed_read = [](void* owner, int peer, int error) {
+  hooks.on_failed_read = [](void* owner, int peer, int error) {
     RankState& state = state_of(owner);
     const auto raise = [&] { return state.raise_failed_read(peer, error), ok_status(); };
     (void)state.faults.or_fault(raise).ok();
   };
-  host.on_commit = [](void* owner, void* at, std::size_t bytes) {
+  hooks.on_commit = [](void* owner, void* at, std::size_t bytes) {
     return state_of(owner).commit(at, bytes);
   };
 }
 
 bool RankState::reach_first(int local, std::uint64_t place) {
+  assert(local != host.rank);
   const Status mapped = members.process_of(local).neighbour->reach(place);
   if (!mapped.ok()) faults.raise(faults.make(mapped.code(), members.rank, mapped.error().text));
   return mapped.ok();
@@ -81,6 +85,7 @@ bool RankState::reach_first(int local, std::uint64_t place) {
 
 // The memory of a process ends shortly before its pidfd reports the end.
 void RankState::raise_failed_read(int local, int error) {
+  assert(error != 0 && local >= 0 && local != host.rank);
   constexpr double kLongestEnd = 1;  // s
   const int global = members.local_ranks[static_cast<std::size_t>(local)];
   const auto ended = [&] { return has_ended(members.process_of(local)); };
@@ -97,6 +102,7 @@ void RankState::raise_failed_read(int local, int error) {
 }
 
 bool RankState::commit(void* at, std::size_t bytes) {
+  assert(at != nullptr && bytes > 0);
   const Status present = shm::commit(at, bytes, "staging memory");
   if (present.ok()) {
     committed_bytes += bytes;

@@ -2,6 +2,7 @@
 #include "collectives/host/remote_puts.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace rondo {
@@ -119,6 +120,7 @@ Result<bool> RemotePuts::try_open(std::span<const WindowKeys> all) {
 }
 
 Status RemotePuts::take_keys(std::span<const WindowKeys> all) {
+  assert(all.size() == static_cast<std::size_t>(members_.size) && !windows_.empty());
   peers_.resize(static_cast<std::size_t>(members_.size));
   Window& window = windows_.back();
   for (std::size_t r = 0; r < peers_.size(); ++r) {
@@ -150,6 +152,7 @@ void RemotePuts::take_back() {
 }
 
 void RemotePuts::close(int number) {
+  assert(number >= 0 && static_cast<std::size_t>(number) < windows_.size());
   Window& window = windows_[static_cast<std::size_t>(number)];
   for (std::size_t r = 0; r < window.peers.size(); ++r)
     if (window.peers[r] != 0 && peers_[r].link != nullptr)
@@ -160,9 +163,11 @@ void RemotePuts::close(int number) {
 }
 
 bool RemotePuts::reaches(int number, int peer) const {
+  assert(peer >= 0 && peer < members_.size);
   const auto p = static_cast<std::size_t>(peer);
   if (p >= peers_.size() || peers_[p].link == nullptr) return false;
   if (number < 0) return true;
+  assert(static_cast<std::size_t>(number) < windows_.size());
   const Window& window = windows_[static_cast<std::size_t>(number)];
   return p < window.peers.size() && window.peers[p] != 0;
 }
@@ -201,6 +206,8 @@ Result<RemotePuts::Stage*> RemotePuts::free_stage() {
 }
 
 Status RemotePuts::post(int to, const net::Put& put) {
+  assert(to >= 0 && static_cast<std::size_t>(to) < peers_.size());
+  assert(peers_[static_cast<std::size_t>(to)].link != nullptr && "reaches() was true");
   Peer& peer = peers_[static_cast<std::size_t>(to)];
   std::optional<net::Request> posted;
   const auto is_posted = [&] {
@@ -216,6 +223,7 @@ Status RemotePuts::post(int to, const net::Put& put) {
 }
 
 Status RemotePuts::put(const Call& call) {
+  assert(reaches(call.window, call.peer) && call.signal < kSignals);
   Peer& peer = peers_[static_cast<std::size_t>(call.peer)];
   const std::size_t bytes = call.window < 0 ? 0 : call.record.count * size_of(call.record.type);
   const std::span from(static_cast<const std::byte*>(call.send), bytes);
@@ -274,6 +282,7 @@ Status RemotePuts::flush() {
 }
 
 std::uint64_t RemotePuts::raised_by(int peer, int signal) const {
+  assert(peer >= 0 && peer < members_.size && signal >= 0 && signal < kSignals);
   if (words_.empty()) return 0;
   return HostAtomics::load_acquire(
       words_[static_cast<std::size_t>(peer) * kSignals + static_cast<std::size_t>(signal)]);

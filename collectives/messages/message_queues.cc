@@ -2,6 +2,7 @@
 #include "collectives/messages/message_queues.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "base/guard.h"
@@ -45,6 +46,7 @@ bool MessageQueues::fits(const Receive& receive, const Envelope& from, std::size
 }
 
 void MessageQueues::finish_arrival(Arrival* arrival) {
+  assert(arrival != nullptr && arrival->data.size() == arrival->bytes);
   arrival->complete = true;
   if (!arrival->claimed) return;
   const Receive& receive = *arrival->claimed;
@@ -110,6 +112,7 @@ bool MessageQueues::cancel_receive(const Completion* request, double waited) {
 
 // Cancels the request of a message in progress between this rank and `rank`.
 bool MessageQueues::cancel_with(int rank, const Completion* request, double waited) {
+  assert(request != nullptr && rank >= 0 && static_cast<std::size_t>(rank) < peers.size());
   Peer& peer = peers[static_cast<std::size_t>(rank)];
   const auto is_it = [&](const auto& each) { return each.request.get() == request; };
   const auto is_in = [&](const auto& entry) { return is_it(entry.second); };

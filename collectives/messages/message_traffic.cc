@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cstring>
 
 #include "kernels/host/slots.h"
@@ -21,6 +22,7 @@ using enum MessageQueues::Kind;
 }  // namespace
 
 Status MessageTraffic::open(std::span<const std::vector<std::byte>> limits) {
+  assert(limits.size() == static_cast<std::size_t>(members_.size));
   for (int r = 0; r < members_.size; ++r) {
     Peer& peer = queues_.peers[r];
     std::memcpy(&peer.eager_bytes, limits[r].data(), sizeof(peer.eager_bytes));
@@ -31,6 +33,7 @@ Status MessageTraffic::open(std::span<const std::vector<std::byte>> limits) {
 }
 
 Status MessageTraffic::open_to(int rank) {
+  assert(rank >= 0 && rank < members_.size && rank != members_.rank);
   Peer& peer = queues_.peers[rank];
   if (peer.to != nullptr) return ok_status();
   RONDO_TRY(peer.to, connections_->to(rank, kPointToPointLane));
@@ -69,6 +72,7 @@ std::uint32_t MessageTraffic::next_id(const Peer& peer) {
 }
 
 void MessageTraffic::enqueue(int to, Sending sending) {
+  assert(to != members_.rank && "messages to itself are delivered at once");
   Peer& peer = queues_.peers[to];
   peer.out.push_back(std::move(sending));
   push(to);
@@ -83,6 +87,7 @@ void MessageTraffic::enqueue(int to, Sending sending) {
 }
 
 bool MessageTraffic::push(int to) {
+  assert(queues_.peers[to].to != nullptr && "after open_to()");
   Peer& peer = queues_.peers[to];
   host::SendEnd<> end(*peer.to);
   bool moved = false;
@@ -134,6 +139,7 @@ void MessageTraffic::answer(int from, std::uint32_t id, const std::uint64_t* ref
 // ---- in ----
 
 bool MessageTraffic::pull(int from) {
+  assert(queues_.peers[from].from != nullptr && !queues_.peers[from].refused);
   host::ReceiveEnd<> end(*queues_.peers[from].from);
   bool moved = false;
   while (end.ready()) {

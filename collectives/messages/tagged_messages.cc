@@ -2,6 +2,7 @@
 #include "collectives/messages/tagged_messages.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "base/doorbell.h"
@@ -119,6 +120,7 @@ TaggedMessages::Request TaggedMessages::new_request(Collective which, const Enve
 }
 
 void TaggedMessages::deliver_to_self(const MessageQueues::Sending& sending) {
+  assert(sending.to.peer == state_.members.rank && sending.left == sending.bytes);
   MessageQueues::Arrival& arrival = queues_.unexpected.emplace_back();
   arrival.from = sending.to;
   arrival.bytes = sending.bytes;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "collectives/planner/host_strategies.h"
-#include "collectives/planner/host_work.h"
+#include "collectives/planner/planner.h"
 
 namespace rondo::model {
 namespace {

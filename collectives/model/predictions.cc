@@ -8,14 +8,13 @@
 #include <string>
 
 #include "collectives/gpu/plan/connection_layout.h"
-#include "collectives/model/message_call.h"
+#include "collectives/model/ways.h"
 #include "collectives/planner/device_costs.h"
+#include "collectives/planner/device_plan.h"
 #include "collectives/planner/device_strategies.h"
-#include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
 #include "kernels/algorithms/tree.h"
-#include "kernels/sim/sim_multicast.h"
-#include "kernels/sim/sim_staged.h"
+#include "kernels/sim/sim_barriers.h"
 
 namespace rondo::model {
 

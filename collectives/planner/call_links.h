@@ -6,7 +6,7 @@
 #pragma once
 
 #include "collectives/planner/device_costs.h"
-#include "collectives/planner/device_plan.h"
+#include "collectives/planner/device_facts.h"
 
 namespace rondo::gpu {
 

@@ -7,11 +7,11 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "collectives/planner/device_plan.h"
 #include "collectives/planner/device_strategies.h"
-#include "collectives/planner/device_work.h"
 #include "collectives/planner/explain.h"
 #include "collectives/planner/host_strategies.h"
-#include "collectives/planner/host_work.h"
+#include "collectives/planner/planner.h"
 
 namespace rondo {
 namespace {

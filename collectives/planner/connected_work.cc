@@ -2,7 +2,7 @@
 // The work of algorithms over connections: rings, trees, recursive halving, hierarchies of hosts.
 #include <algorithm>
 
-#include "collectives/planner/work_estimate.h"
+#include "collectives/planner/host_work.h"
 
 namespace rondo {
 namespace {

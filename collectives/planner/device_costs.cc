@@ -2,8 +2,8 @@
 #include "collectives/planner/device_costs.h"
 
 #include <algorithm>
+#include <cassert>
 
-#include "collectives/planner/device_plan.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/multicast_args.h"
 
@@ -30,14 +30,6 @@ sim::VerbCost direct_cost(const DeviceCosts& costs) {
   cost.fixed_ns = 0;
   cost.wire_bytes = 1 / kDirectEfficiency;
   return cost;
-}
-
-int direct_ctas(double link_gbs, const DeviceCosts& costs) {
-  const sim::VerbCost cost = direct_cost(costs);
-  const double cta_gbs = std::min(cost.sum_gbs, cost.copy_gbs);
-  int ctas = kDirectCtasOfGpu;
-  while (ctas < cuda::kBarrierCtas && ctas * cta_gbs < link_gbs * kDirectEfficiency) ctas *= 2;
-  return std::min(ctas, cuda::kBarrierCtas);
 }
 
 double hop_ns(cuda::Protocol protocol, LinkClass link, const DeviceCosts& costs) {
@@ -68,6 +60,7 @@ double barrier_ns(LinkClass link, const DeviceCosts& costs) {
 }
 
 double ring_cta_gbs(std::uint64_t slot_bytes, const DeviceCosts& costs) {
+  assert(slot_bytes > 0);
   const auto bytes = static_cast<double>(slot_bytes);
   const sim::VerbCost verb = verb_cost(cuda::Protocol::kSimple, costs);
   const double job = verb.fixed_ns + bytes / verb.sum_gbs;

@@ -21,9 +21,6 @@ sim::VerbCost verb_cost(cuda::Protocol protocol, const DeviceCosts& costs = kDev
 
 // Cost of one CTA of direct kernels: as Simple, without the barriers of connections.
 sim::VerbCost direct_cost(const DeviceCosts& costs = kDevicePriors);
-// CTAs per GPU that share a direct kernel of several devices: kDirectCtasOfGpu (device_plan.h), or
-// more if these cannot keep its links busy.
-int direct_ctas(double link_gbs, const DeviceCosts& costs);
 
 // Time from the last byte's arrival until the peer has seen it, in ns. For networks as in NCCL's
 // published model (2.7 us per hop of LL, 4.0 of LL128), but 14 us for Simple by a proxy.

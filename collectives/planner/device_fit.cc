@@ -2,10 +2,11 @@
 #include "collectives/planner/device_fit.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <vector>
 
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 
 namespace rondo::gpu {
 namespace {
@@ -96,6 +97,7 @@ DeviceCosts fit_device_costs(std::span<const DeviceSample> samples) {
 
 double share_within(std::span<const DeviceSample> samples, const DeviceCosts& costs,
                     double factor) {
+  assert(factor >= 1);
   const auto close = [&](const DeviceSample& sample) {
     const double ratio = sample.predicted(costs) / sample.ns;
     return ratio <= factor && ratio * factor >= 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fit_device_costs(): fits the cost rates to measured calls on GPUs; for host memory see
-// cost_fit.h.
+// host_costs.h.
 //
 // A GPU plan's time is not a sum of products (device_work.h takes the slower of a CTA and its
 // wire), so rates are searched one after the other, by factors. Errors are ratios; half and double

@@ -2,10 +2,12 @@
 #include "collectives/planner/device_plan.h"
 
 #include <algorithm>
+#include <cassert>
 #include <span>
 
+#include "collectives/planner/device_costs.h"
 #include "collectives/planner/device_strategies.h"
-#include "collectives/planner/protocol_filter.h"
+#include "collectives/planner/device_work.h"
 
 namespace rondo::gpu {
 namespace {
@@ -33,12 +35,27 @@ Status nothing_left(const DevicePlanFacts& facts, const CallRecord& record) {
                     : "",
               facts.max_channels == 0 ? " The devices have no room for connections." : "");
 }
-}  // namespace
 
-const char* name(cuda::Protocol protocol) {
-  constexpr const char* kNames[cuda::kProtocols] = {"Simple", "LL", "LL128"};
-  return kNames[static_cast<int>(protocol)];
+// The planner's choice, or the one that facts.tuned prefers if it can run.
+Candidate<DeviceStrategyRow> tuned_choice(const DevicePlanFacts& facts, const CallRecord& record) {
+  const TunedWay way = facts.tuned == nullptr ? TunedWay{} : facts.tuned->of(record, facts.ranks);
+  if (way == TunedWay{}) return choose(device_strategies(), facts, record);
+  DevicePlanFacts bounded = facts;
+  // Stays within the program's limits; without connections nothing needs a limit.
+  if (way.max_channels > 0 && facts.max_channels > 0)
+    bounded.max_channels = std::clamp<int>(
+        way.max_channels, std::min(facts.min_channels, facts.max_channels), facts.max_channels);
+  const auto own = choose(device_strategies(), bounded, record);
+  if (!way.chosen || own.row == nullptr || own.row->traits.tuning == Tuning::kFixed) return own;
+  for (const DeviceStrategyRow& row : device_strategies()) {
+    if (row.traits.tuning != Tuning::kOffered || !row.supports(bounded, record)) continue;
+    auto made = candidate_of(row, bounded, record);
+    if (made.plan.algorithm == way.algorithm && made.plan.protocol == way.protocol) return made;
+  }
+  return own;
 }
+
+}  // namespace
 
 bool lines_stay_whole(int capability, LinePath path) {
   return std::any_of(kWholeLines.begin(), kWholeLines.end(), [&](const WholeLines& row) {
@@ -71,15 +88,36 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
   return best.plan;
 }
 
-Result<std::uint8_t> parse_gpu_protocols(std::string_view text, std::uint8_t usual) {
-  RONDO_TRY(const ProtocolFilter filter, parse_protocols(text, "NCCL_PROTO", usual));
-  const FunctionSets& sets = filter.allowed;
-  if (std::any_of(sets.begin(), sets.end(), [&](auto set) { return set != sets[0]; }))
-    return fail(StatusCode::kInvalidUsage,
-                "NCCL_PROTO='{}': between GPUs one list counts for all functions, such as "
-                "'simple,ll'",
-                text);
-  return static_cast<std::uint8_t>(sets[0]);
+double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
+  return device_ns(facts, record, plan, row_of(plan).work);
+}
+
+std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,
+                       const DevicePlan& plan) {
+  constexpr double kMuch = 2;  // large enough to show rates that another rate partly hides
+  const double ns = device_ns(facts, record, plan);
+  std::uint32_t rates = 0;
+  for (const DeviceRateInfo& info : kDeviceRateTable) {
+    DevicePlanFacts other = facts;
+    other.costs.ns[static_cast<std::size_t>(info.rate)] *= kMuch;
+    if (device_ns(other, record, plan) != ns) rates |= bit_of(info.rate);
+  }
+  return rates;
+}
+
+double predicted_ns(const DevicePlanFacts& facts, const CallRecord& record) {
+  if (record.collective >= Collective::kSend) return device_ns(facts, record, plan_of_messages());
+  const Result<DevicePlan> plan = make_device_plan(facts, record);
+  return plan.ok() ? device_ns(facts, record, *plan) : 0;
+}
+
+int direct_ctas(double link_gbs, const DeviceCosts& costs) {
+  assert(link_gbs >= 0);
+  const sim::VerbCost cost = direct_cost(costs);
+  const double cta_gbs = std::min(cost.sum_gbs, cost.copy_gbs);
+  int ctas = kDirectCtasOfGpu;
+  while (ctas < cuda::kBarrierCtas && ctas * cta_gbs < link_gbs * kDirectEfficiency) ctas *= 2;
+  return std::min(ctas, cuda::kBarrierCtas);
 }
 
 }  // namespace rondo::gpu

@@ -12,102 +12,19 @@
 // prefers another (tuned_ways.h).
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <string>
 
 #include "base/result.h"
 #include "base/types.h"
-#include "collectives/planner/algorithm_filter.h"
-#include "collectives/planner/device_rates.h"
-#include "collectives/planner/strategy.h"
-#include "collectives/planner/tuned_ways.h"
-#include "collectives/planner/wire_rates.h"
-#include "kernels/cuda/connected_args.h"
+#include "collectives/planner/device_facts.h"
 #include "kernels/cuda/direct_args.h"
-#include "kernels/cuda/shapes.h"
 
 namespace rondo::gpu {
-
-constexpr std::uint8_t bit_of(cuda::Protocol protocol) {
-  return static_cast<std::uint8_t>(1 << static_cast<int>(protocol));
-}
-// "Simple", "LL", "LL128".
-const char* name(cuda::Protocol protocol);
-// Protocols that need no guarantee of the hardware.
-inline constexpr std::uint8_t kUsualProtocols =
-    bit_of(cuda::Protocol::kSimple) | bit_of(cuda::Protocol::kLL);
 
 // True if lines of 128 bytes are known, by measurement, to arrive whole in memory of devices of
 // this compute capability (90) over this path.
 enum class LinePath : std::uint8_t { kWithinDevice, kBetweenDevices };
 bool lines_stay_whole(int capability, LinePath path);
-
-// NCCL's maximum number of CTAs per rank. No limit for kernels that do not wait for each other.
-inline constexpr int kNoCtaLimit = 64;
-// Defaults: channels with connections, slots of each, bytes of a slot.
-inline constexpr int kUsualChannels = 16;
-inline constexpr int kMaxUsualChannels = 32;  // with fast wires
-// Default of CTAs per GPU that share a direct kernel of several devices.
-inline constexpr int kDirectCtasOfGpu = 32;
-inline constexpr int kUsualSlots =
-    std::max({4, 2 * cuda::shapes::kSimpleSlices, 2 * cuda::shapes::kLineSlices});
-inline constexpr std::uint64_t kUsualSlotBytes = 64 << 10;
-// Of Simple in rings: a job has a fixed cost of up to 2 us (bench/results/h200/gpu.tune).
-inline constexpr std::uint64_t kUsualRingSlotBytes = 256 << 10;
-
-struct DevicePlanFacts {
-  int ranks = 1;
-  int devices = 1;
-  bool may_ll_push = false;  // each device has one rank, with staging for all others' lines
-  bool processes = false;    // ranks belong to several processes or devices
-  bool messages = false;     // gather, scatter and all-to-all run as messages between the processes
-  bool multicast = false;    // multicast memory is available for calls that may run as NVLS
-  // Devices with one rank each can share a direct kernel's work on staging of this many bytes for a
-  // rank's input and the same for its output; 0: they cannot.
-  std::uint64_t shared_bytes = 0;
-  int direct_ctas = kDirectCtasOfGpu;  // maximum for a direct kernel that several devices share
-  bool in_windows = false;             // all buffers of this call are in symmetric windows
-  // A rank requests copy engines for this call, and between processes also the buffers that peers
-  // write are in symmetric windows.
-  bool copy_engines = false;
-  int hosts = 1;          // number of hosts
-  bool joined = false;    // NVLink joins all GPUs of the hosts, as in one host
-  bool all_reach = true;  // every device reaches every other one's memory
-  bool reproducible = false;
-  AlgorithmFilter algorithms;
-  std::uint8_t protocols = kUsualProtocols;  // allowed by NCCL_PROTO: bit cuda::Protocol
-  int min_channels = 1, max_channels = 0;    // 0: no connections
-  bool permuted = false;                     // channels order the ranks differently: see tree_roots
-  std::uint64_t tree_roots = 0;       // if permuted: roots that both trees of a channel reduce to
-  int slots = kUsualSlots;            // slots of a connection
-  std::uint64_t slot_bytes = 0;       // bytes of a slot of Simple
-  std::uint64_t ring_slot_bytes = 0;  // the same in rings; 0: no other size
-  int rings = 1;                      // between hosts: rings whose channels use ports of their own
-  WireRates wires{};                  // from the hosts' graphs
-  // Null: no tuner plugin, or one that changes nothing. Must outlive all planning.
-  const TunedWays* tuned = nullptr;
-  DeviceCosts costs{};  // each rate is the slowest rank's
-  // Whether calls pass the network.
-  bool crosses() const { return hosts > 1 && !joined; }
-  std::uint64_t slot_bytes_of(Algorithm algorithm) const {
-    return algorithm == Algorithm::kRing && ring_slot_bytes > 0 ? ring_slot_bytes : slot_bytes;
-  }
-  friend bool operator==(const DevicePlanFacts&, const DevicePlanFacts&) = default;
-};
-
-struct DevicePlan {
-  Strategy strategy = Strategy::kDirect;
-  Algorithm algorithm = Algorithm::kDirect;
-  cuda::Protocol protocol = cuda::Protocol::kSimple;
-  int channels = 1;
-  int groups = 1;
-  bool one_tree = false;        // each channel runs one tree of the double tree
-  std::uint64_t per_round = 0;  // elements of a channel
-  std::uint64_t slice = 0;      // over connections: elements of it in one slot
-  std::uint32_t grain = 1;      // elements
-  unsigned threads = 0;         // of a CTA
-};
 
 // True if any call may run over connections: then they must be created.
 bool wants_connections(const DevicePlanFacts& facts);
@@ -116,9 +33,17 @@ Result<DevicePlan> make_device_plan(const DevicePlanFacts& facts, const CallReco
 // True if any call may run as NVLS: then multicast memory should be created.
 bool wants_multicast(const DevicePlanFacts& facts);
 
-// NCCL_PROTO as bits by Protocol, one list for all functions. usual: protocols allowed without
-// being named.
-Result<std::uint8_t> parse_gpu_protocols(std::string_view text,
-                                         std::uint8_t usual = kUsualProtocols);
+// Predicted time of a plan by the rates in the facts: the launch and the plan's work
+// (device_work.h).
+double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan);
+// The rates that this time depends on: bit_of(DeviceRate). Cost: one prediction per rate.
+std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,
+                       const DevicePlan& plan);
+// Time of the call's plan, in nanoseconds; 0 if no plan can run it.
+double predicted_ns(const DevicePlanFacts& facts, const CallRecord& record);
+
+// CTAs per GPU that share a direct kernel of several devices: kDirectCtasOfGpu, or more if these
+// cannot keep its links busy.
+int direct_ctas(double link_gbs, const DeviceCosts& costs);
 
 }  // namespace rondo::gpu

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "collectives/planner/device_work.h"
 #include "kernels/algorithms/rerooted_tree.h"
 #include "kernels/cuda/direct_args.h"
 #include "kernels/cuda/ll_push_args.h"
@@ -151,17 +150,17 @@ DevicePlan barrier_plan(const DevicePlanFacts&, const CallRecord& record) {
 }
 
 // The fastest plan with `minimum` to `maximum` channels, by factors of two, and the same rounded
-// down to equally many for each of `rings`.
+// down to equally many for each of `rings`. work: the row's.
 template <class PlanOf>
 DevicePlan with_channels(const DevicePlanFacts& facts, const CallRecord& record, int minimum,
-                         int maximum, int rings, const PlanOf& plan_of) {
+                         int maximum, int rings, NsAfterLaunch work, const PlanOf& plan_of) {
   assert(minimum > 0 && maximum > 0 && rings > 0);
   int channels = std::min(minimum, maximum);
   DevicePlan best = plan_of(channels);
-  double lowest = device_ns(facts, record, best);
+  double lowest = device_ns(facts, record, best, work);
   const auto try_channels = [&](int number) {
     const DevicePlan next = plan_of(number);
-    const double ns = device_ns(facts, record, next);
+    const double ns = device_ns(facts, record, next, work);
     if (ns >= lowest) return;
     best = next;
     lowest = ns;
@@ -194,7 +193,7 @@ DevicePlan ll_push_plan(const DevicePlanFacts& facts, const CallRecord& record) 
     return plan;
   };
   const int maximum = std::clamp(facts.max_channels, 1, cuda::kLLPushCtas);
-  return with_channels(facts, record, 1, maximum, /*rings=*/1, plan_of);
+  return with_channels(facts, record, 1, maximum, /*rings=*/1, ll_push_ns, plan_of);
 }
 
 // The warps of a group that move data: at most `maximum`; each moves `batch` bytes before it waits.
@@ -238,6 +237,7 @@ constexpr std::uint64_t jobs_of_chunk(Protocol protocol) {
 }
 // Bytes of the longest part if all are divided among channels, and there into parts, by lines.
 std::uint64_t parts_of(std::uint64_t bytes, std::uint64_t channels, std::uint64_t parts) {
+  assert(channels > 0 && parts > 0);
   const auto share = [](std::uint64_t all, std::uint64_t n) { return (all + n - 1) / n; };
   return share(share(share(bytes, kLineBytes), channels), parts) * kLineBytes;
 }
@@ -248,6 +248,7 @@ int rings_of(const DevicePlanFacts& facts) {
 
 DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
                         const DevicePlanFacts& facts, const CallRecord& record) {
+  assert(channels > 0 && facts.slots > 0 && facts.slot_bytes > 0);
   const std::uint64_t width = size_of(record.type);
   const bool all_reduces = record.collective == Collective::kAllReduce;
   DevicePlan plan;
@@ -295,7 +296,7 @@ DevicePlan connected_on(int channels, Algorithm algorithm, Protocol protocol,
 template <Algorithm algorithm, Protocol protocol>
 DevicePlan connected_plan(const DevicePlanFacts& facts, const CallRecord& record) {
   return with_channels(
-      facts, record, facts.min_channels, facts.max_channels, rings_of(facts),
+      facts, record, facts.min_channels, facts.max_channels, rings_of(facts), connected_ns,
       [&](int channels) { return connected_on(channels, algorithm, protocol, facts, record); });
 }
 
@@ -310,7 +311,7 @@ bool may_use_leader(const DevicePlanFacts& facts, const CallRecord& record) {
   return facts.processes && is_direct(facts, record);
 }
 double predicted(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
-  return device_ns(facts, record, plan);
+  return device_ns(facts, record, plan, row_of(plan).work);
 }
 // Fallbacks without a cost model. Used only when nothing else applies: point-to-point messages
 // first, because no prior exists for their slots, then one device's kernel for all others, whose

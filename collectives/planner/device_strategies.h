@@ -7,7 +7,8 @@
 
 #include <span>
 
-#include "collectives/planner/device_plan.h"
+#include "collectives/planner/device_facts.h"
+#include "collectives/planner/device_work.h"
 #include "collectives/planner/strategy.h"
 
 namespace rondo::gpu {
@@ -27,8 +28,6 @@ enum class Tuning : std::uint8_t { kFixed, kReplaceable, kOffered };
 // How `rondo simulate` plays it (collectives/model).
 enum class Simulation : std::uint8_t { kNone, kConnected, kPush, kStaged, kMulticast, kMessages };
 
-struct DeviceCall;  // device_work.cc
-using NsAfterLaunch = double (*)(const DeviceCall& call, const DevicePlan& plan);
 struct DeviceTraits {
   constexpr DeviceTraits(Runner by, Tuning may = Tuning::kFixed, Simulation as = Simulation::kNone,
                          Windows in = Windows::kNone)
@@ -45,8 +44,6 @@ inline const DeviceStrategyRow& row_of(const DevicePlan& plan) {
 }
 // Of calls that run as messages, and of messages.
 inline DevicePlan plan_of_messages() { return {.strategy = Strategy::kMessages}; }
-// The planner's choice, or the one that facts.tuned prefers if it can run.
-Candidate<DeviceStrategyRow> tuned_choice(const DevicePlanFacts& facts, const CallRecord& record);
 
 // False if the rank has three neighbours in a tree of some channel.
 bool has_few_neighbours(const DevicePlanFacts& facts, int root);

@@ -2,14 +2,14 @@
 #include "collectives/planner/device_work.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 
 #include "collectives/planner/call_links.h"
 #include "collectives/planner/device_costs.h"
-#include "collectives/planner/device_strategies.h"
-#include "collectives/planner/message_work.h"
-#include "collectives/planner/work_estimate.h"
+#include "collectives/planner/host_work.h"
+#include "collectives/planner/message_shape.h"
 #include "kernels/algorithms/tree.h"
 #include "kernels/cuda/ll_push_args.h"
 
@@ -108,6 +108,7 @@ double cycle_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, d
 // chunks find free slots; each later one waits until the next rank has emptied a slot, a `trip`
 // after it was filled.
 double stream_ns(double chunks, double slots, double pace, double trip) {
+  assert(chunks >= 1 && slots >= 1 && pace >= 0 && trip >= 0);
   return std::max(std::min(chunks, slots) - 1, 0.0) * pace +
          std::max(chunks - slots, 0.0) * std::max(pace, trip / slots);
 }
@@ -115,6 +116,7 @@ double stream_ns(double chunks, double slots, double pace, double trip) {
 // A chain: chunks are pipelined, limited by the slots that return between two ranks. It leaves the
 // root's host and comes back to it, except where the ring enters the host at the root.
 double chain_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
+  assert(rounds >= 1 && of_channel >= 0);
   const ChunkTimes chunk(call, plan, of_channel / rounds, 0);
   const double work = reduces(call.collective) ? chunk.sum_ns : chunk.copy_ns;
   const double hops = call.ranks - 1, across = call.hosts > 1 ? std::min(call.hosts, hops) : 0;
@@ -147,6 +149,7 @@ struct TreePath {
 // root on links of its own has half of the data to move for each neighbour in both trees, as other
 // ranks for two of them. Elsewhere trees from the root meet on wires of several GPUs.
 double rooted_gbs(const DeviceCall& call) {
+  assert(call.record.root >= 0 && call.record.root < call.facts.ranks);
   const int root = call.record.root, ranks = call.facts.ranks;
   const double known = reduces(call.collective) ? call.links.reduce_gbs : call.links.broadcast_gbs;
   if (root == 0 && known > 0) return known;
@@ -163,6 +166,7 @@ double rooted_gbs(const DeviceCall& call) {
 // Two trees, each with half of the bytes: both in every channel, where a rank has two children in
 // one of them, or one in each half of the channels.
 double tree_ns(const DeviceCall& call, const DevicePlan& plan, double rounds, double of_channel) {
+  assert(rounds >= 1 && of_channel >= 0);
   const bool both = call.collective == Collective::kAllReduce;
   const double trees = plan.one_tree ? 1 : 2;
   const ChunkTimes chunk(call, plan, of_channel / rounds / trees, 0);
@@ -338,28 +342,11 @@ double direct_ns(const DeviceCall& call, const DevicePlan&) {
                                  : moved / call.links.direct_gbs;
 }
 
-double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan) {
+double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan,
+                 NsAfterLaunch work) {
+  assert(work != nullptr && plan.channels > 0 && facts.ranks > 0);
   return facts.costs.of(DeviceRate::kLaunch) + plan.channels * facts.costs.of(DeviceRate::kCta) +
-         row_of(plan).work(DeviceCall(facts, record), plan);
-}
-
-std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,
-                       const DevicePlan& plan) {
-  constexpr double kMuch = 2;  // large enough to show rates that another rate partly hides
-  const double ns = device_ns(facts, record, plan);
-  std::uint32_t rates = 0;
-  for (const DeviceRateInfo& info : kDeviceRateTable) {
-    DevicePlanFacts other = facts;
-    other.costs.ns[static_cast<std::size_t>(info.rate)] *= kMuch;
-    if (device_ns(other, record, plan) != ns) rates |= bit_of(info.rate);
-  }
-  return rates;
-}
-
-double predicted_ns(const DevicePlanFacts& facts, const CallRecord& record) {
-  if (record.collective >= Collective::kSend) return device_ns(facts, record, plan_of_messages());
-  const Result<DevicePlan> plan = make_device_plan(facts, record);
-  return plan.ok() ? device_ns(facts, record, *plan) : 0;
+         work(DeviceCall(facts, record), plan);
 }
 
 }  // namespace rondo::gpu

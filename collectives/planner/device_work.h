@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_ns(): predicted time of a plan on GPUs, by the rates in the facts: steps of the slowest
-// path, bytes on the busiest wire, launches, barriers. The planner takes the plan with the least
-// time (device_strategies.cc); ncclGroupSimulateEnd and explanations report it.
+// The predicted time of a plan on GPUs, by the rates in the facts: steps of the slowest path, bytes
+// on the busiest wire, launches, barriers. The planner takes the plan with the least time
+// (device_strategies.cc); ncclGroupSimulateEnd and explanations report it.
 //
 // Rates are measured if ranks have `rondo tune` files, else priors (device_rates.h), plus constants
 // that no file holds (device_costs.h). `rondo simulate` uses the same priors and models each wire.
@@ -9,17 +9,17 @@
 // same bits. Cost: some tens of operations.
 #pragma once
 
-#include "collectives/planner/device_plan.h"
+#include "collectives/planner/device_facts.h"
 
 namespace rondo::gpu {
 
 struct DeviceCall;  // a call and its facts (device_work.cc)
 
-double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan);
-// The rates that this time depends on: bit_of(DeviceRate). Cost: one prediction per rate.
-std::uint32_t rates_of(const DevicePlanFacts& facts, const CallRecord& record,
-                       const DevicePlan& plan);
-// Columns of the strategies' rows (device_strategies.cc): times after the launch.
+// Time after the launch: a column of the strategies' rows (device_strategies.cc).
+using NsAfterLaunch = double (*)(const DeviceCall& call, const DevicePlan& plan);
+// The launch and the plan's work.
+double device_ns(const DevicePlanFacts& facts, const CallRecord& record, const DevicePlan& plan,
+                 NsAfterLaunch work);
 double connected_ns(const DeviceCall& call, const DevicePlan& plan);
 double ll_push_ns(const DeviceCall& call, const DevicePlan& plan);
 double in_place_ns(const DeviceCall& call, const DevicePlan& plan);
@@ -27,7 +27,5 @@ double staged_ns(const DeviceCall& call, const DevicePlan& plan);
 double multicast_ns(const DeviceCall& call, const DevicePlan& plan);
 double messages_ns(const DeviceCall& call, const DevicePlan& plan);
 double direct_ns(const DeviceCall& call, const DevicePlan& plan);
-// Time of the call's plan, in nanoseconds; 0 if no plan can run it.
-double predicted_ns(const DevicePlanFacts& facts, const CallRecord& record);
 
 }  // namespace rondo::gpu

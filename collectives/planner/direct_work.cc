@@ -3,7 +3,7 @@
 // kernels/algorithms.
 #include <algorithm>
 
-#include "collectives/planner/work_estimate.h"
+#include "collectives/planner/host_work.h"
 #include "transport/connection.h"
 
 namespace rondo {

@@ -5,7 +5,7 @@
 
 #include "base/printable.h"
 #include "collectives/planner/host_strategies.h"
-#include "collectives/planner/host_work.h"
+#include "collectives/planner/planner.h"
 
 namespace rondo {
 

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace rondo {
@@ -101,5 +102,21 @@ struct HostWork {
     return sum;
   }
 };
+
+// fit_costs(): fits the cost rates to measured calls.
+//
+// Minimizes the squares of relative errors, in which half and double are equally wrong. Rates stay
+// above zero. All rates are pulled slightly towards their priors; a rate that no sample depends on
+// keeps its prior. Pure. Cost: microseconds per sample.
+struct CostSample {
+  HostWork work;
+  double ns = 0;
+};
+
+HostCosts fit_costs(std::span<const CostSample> samples);
+
+// Share of the samples whose prediction is within this factor of the measurement (1.25: between 0.8
+// and 1.25).
+double share_within(std::span<const CostSample> samples, const HostCosts& costs, double factor);
 
 }  // namespace rondo

@@ -3,8 +3,8 @@
 
 #include "base/printable.h"
 #include "collectives/planner/explain.h"
-#include "collectives/planner/fusion.h"
 #include "collectives/planner/host_strategies.h"
+#include "collectives/planner/planner.h"
 #include "collectives/planner/tuning.h"
 
 namespace rondo {

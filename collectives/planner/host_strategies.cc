@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "collectives/planner/host_work.h"
 #include "collectives/planner/tuning.h"
-#include "collectives/planner/work_estimate.h"
 #include "kernels/algorithms/hierarchical.h"
 #include "transport/connection.h"
 
@@ -24,6 +22,7 @@ std::uint64_t grain_of(DataType type) { return kLineBytes / size_of(type); }
 std::uint64_t exchanged_whole(DataType type) { return tuning::kExchangedWhole / size_of(type); }
 
 Rounds rounds_of(const CallRecord& record, std::uint64_t blocks, std::uint64_t window_bytes) {
+  assert(window_bytes > 0);
   const std::uint64_t grain = grain_of(record.type);
   assert(blocks > 0);
   std::uint64_t per_round = window_bytes / (blocks * size_of(record.type));
@@ -115,6 +114,7 @@ Plan direct_plan(const PlanFacts& facts, const CallRecord& record) {
   const std::uint64_t bytes = record.count * size_of(record.type);
   plan.algorithm = algorithm;
   plan.row = find_row(plan.algorithm, record.collective);
+  assert(plan.row != nullptr && facts.slot_bytes > 0 && "the row supports the call");
   const auto blocks = static_cast<std::uint64_t>(blocks_of(plan.row->fill, facts.ranks));
   if (!facts.fused) plan.protocol = with_announcement(facts, record, *plan.row, blocks);
   if (plan.protocol != Protocol::kStaged) {
@@ -226,7 +226,8 @@ bool may_be_by_owners(const PlanFacts& facts, const CallRecord& record) {
          !may_connect<Algorithm::kTree>(facts, record);
 }
 double predicted(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
-  return host_work(facts, record, plan).ns(facts.costs);
+  const AddWork add = row_of(host_strategies(), plan.strategy).work;
+  return host_work(facts, record, plan, add).ns(facts.costs);
 }
 
 // Along connections, or connections and memory. Two cases run only when nothing else applies:
@@ -293,6 +294,7 @@ constexpr HostStrategyRow kStrategies[] = {
 std::span<const HostStrategyRow> host_strategies() { return kStrategies; }
 
 bool has_tree_bits(const PlanFacts& facts, const Plan& plan, DataType type) {
+  assert(plan.row == nullptr || plan.row->algorithm == plan.algorithm);
   if (plan.row == nullptr) return true;  // copies, or one rank
   return plan.in_memory() || is_reproducible(facts, plan.row->order, type);
 }

@@ -6,16 +6,19 @@
 
 #include <span>
 
-#include "collectives/planner/planner.h"
+#include "collectives/planner/host_plan.h"
+#include "collectives/planner/host_work.h"
 #include "collectives/planner/strategy.h"
 
 namespace rondo {
 
-struct WorkEstimate;
-using AddWork = void (*)(WorkEstimate& estimate, Collective collective);
 using HostStrategyRow = StrategyRow<PlanFacts, Plan, AddWork>;
 std::span<const HostStrategyRow> host_strategies();
 std::string name_of(const HostStrategyRow& row, const Plan& plan);  // in explanations
+
+// True if the plan's result has the bits of the balanced tree over ranks (kernels/reduce.h), or
+// reduces nothing.
+bool has_tree_bits(const PlanFacts& facts, const Plan& plan, DataType type);
 
 // Explanations of a row's plans (host_reasons.cc).
 namespace host_reasons {

@@ -2,9 +2,7 @@
 #include "collectives/planner/host_work.h"
 
 #include <algorithm>
-
-#include "collectives/planner/host_strategies.h"
-#include "collectives/planner/work_estimate.h"
+#include <cassert>
 
 namespace rondo {
 namespace {
@@ -59,12 +57,14 @@ void WorkEstimate::sum_of_one(double one, double all) {
 }
 
 void WorkEstimate::read_of_one(double pieces, double one, double all) {
+  assert(one > 0 && all >= 0);
   const double on_cores = std::max(one, all * share / ranks);
   work[HostRate::kRead] += pieces * on_cores / one;
   work[HostRate::kReadByte] += on_cores;
 }
 
 void WorkEstimate::hand_on(double steps, double crossing) {
+  assert(steps >= 0 && crossing >= 0 && crossing <= 1);
   work[HostRate::kLink] += steps * crossing;
   work[HostRate::kSlot] += steps * (1 - crossing);
   wait(steps);
@@ -77,6 +77,7 @@ void WorkEstimate::add_memory(double each) {
 }
 
 double log2_of(double ranks) {
+  assert(ranks >= 1);
   double steps = 0;
   for (double reached = 1; reached < ranks; reached *= 2) steps += 1;
   return steps;
@@ -93,10 +94,12 @@ void add_message_work(WorkEstimate& e, Collective collective) {
   e.leave((e.ranks - e.local) * e.bytes * (one ? 1 : e.local));
 }
 
-HostWork host_work(const PlanFacts& facts, const CallRecord& record, const Plan& plan) {
+HostWork host_work(const PlanFacts& facts, const CallRecord& record, const Plan& plan,
+                   AddWork add) {
+  assert(add != nullptr && facts.ranks > 0 && facts.core_share >= 1);
   WorkEstimate e(facts, record, plan);
   e.work[HostRate::kCall] += e.share;
-  row_of(host_strategies(), plan.strategy).work(e, record.collective);
+  add(e, record.collective);
   e.add_memory(e.bytes * blocks_of_rank(record.collective, e.ranks));
   return e.work;
 }

@@ -29,3 +29,23 @@ std::string protocol_names(std::uint16_t bits) {
 }
 
 }  // namespace rondo
+
+namespace rondo::gpu {
+
+const char* name(cuda::Protocol protocol) {
+  constexpr const char* kNames[cuda::kProtocols] = {"Simple", "LL", "LL128"};
+  return kNames[static_cast<int>(protocol)];
+}
+
+Result<std::uint8_t> parse_gpu_protocols(std::string_view text, std::uint8_t usual) {
+  RONDO_TRY(const ProtocolFilter filter, parse_protocols(text, "NCCL_PROTO", usual));
+  const FunctionSets& sets = filter.allowed;
+  if (std::any_of(sets.begin(), sets.end(), [&](auto set) { return set != sets[0]; }))
+    return fail(StatusCode::kInvalidUsage,
+                "NCCL_PROTO='{}': between GPUs one list counts for all functions, such as "
+                "'simple,ll'",
+                text);
+  return static_cast<std::uint8_t>(sets[0]);
+}
+
+}  // namespace rondo::gpu

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "collectives/planner/function_lists.h"
+#include "kernels/cuda/connected_args.h"
 
 namespace rondo {
 
@@ -38,3 +39,21 @@ Result<ProtocolFilter> parse_protocols(std::string_view text, std::string_view s
 std::string protocol_names(std::uint16_t bits);
 
 }  // namespace rondo
+
+namespace rondo::gpu {
+
+constexpr std::uint8_t bit_of(cuda::Protocol protocol) {
+  return static_cast<std::uint8_t>(1 << static_cast<int>(protocol));
+}
+// "Simple", "LL", "LL128".
+const char* name(cuda::Protocol protocol);
+// Protocols that need no guarantee of the hardware.
+inline constexpr std::uint8_t kUsualProtocols =
+    bit_of(cuda::Protocol::kSimple) | bit_of(cuda::Protocol::kLL);
+
+// NCCL_PROTO as bits by Protocol, one list for all functions. usual: protocols allowed without
+// being named.
+Result<std::uint8_t> parse_gpu_protocols(std::string_view text,
+                                         std::uint8_t usual = kUsualProtocols);
+
+}  // namespace rondo::gpu

@@ -9,8 +9,8 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/text_file.h"
-#include "topology/cpu_features.h"
 #include "topology/graph/host_graph.h"
+#include "topology/host_topology.h"
 #include "topology/small_file.h"
 
 namespace rondo {

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
 #include "base/printable.h"
-#include "collectives/planner/device_strategies.h"
 #include "collectives/planner/explain.h"
+#include "collectives/planner/protocol_filter.h"
 
 namespace rondo::gpu {
 namespace {
@@ -33,11 +34,13 @@ std::string to_string(const TunedWay& way) {
 }
 
 std::uint64_t TunedWays::bytes_of(const CallRecord& record, int ranks) {
+  assert(ranks > 0);
   const std::uint64_t bytes = record.count * size_of(record.type);
   return counts_blocks(record.collective) ? bytes * static_cast<std::uint64_t>(ranks) : bytes;
 }
 
 CallRecord TunedWays::record_at(Collective which, int size, int ranks) {
+  assert(size >= 0 && size < kSizes && ranks > 0);
   CallRecord record;
   record.collective = which;
   record.type = DataType::kFloat32;
@@ -102,24 +105,6 @@ std::string TunedWays::difference(const TunedWays& other) const {
                            bytes_text(bytes_at(size)), to_string(other.at(which, size)));
   }
   return {};
-}
-
-Candidate<DeviceStrategyRow> tuned_choice(const DevicePlanFacts& facts, const CallRecord& record) {
-  const TunedWay way = facts.tuned == nullptr ? TunedWay{} : facts.tuned->of(record, facts.ranks);
-  if (way == TunedWay{}) return choose(device_strategies(), facts, record);
-  DevicePlanFacts bounded = facts;
-  // Stays within the program's limits; without connections nothing needs a limit.
-  if (way.max_channels > 0 && facts.max_channels > 0)
-    bounded.max_channels = std::clamp<int>(
-        way.max_channels, std::min(facts.min_channels, facts.max_channels), facts.max_channels);
-  const auto own = choose(device_strategies(), bounded, record);
-  if (!way.chosen || own.row == nullptr || own.row->traits.tuning == Tuning::kFixed) return own;
-  for (const DeviceStrategyRow& row : device_strategies()) {
-    if (row.traits.tuning != Tuning::kOffered || !row.supports(bounded, record)) continue;
-    auto made = candidate_of(row, bounded, record);
-    if (made.plan.algorithm == way.algorithm && made.plan.protocol == way.protocol) return made;
-  }
-  return own;
 }
 
 }  // namespace rondo::gpu

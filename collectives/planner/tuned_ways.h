@@ -20,9 +20,6 @@
 
 namespace rondo::gpu {
 
-struct DevicePlanFacts;
-struct DevicePlan;
-
 // Empty: the planner decides.
 struct TunedWay {
   bool chosen = false;  // the plugin chose the next two fields

@@ -2,13 +2,13 @@
 #include "collectives/planner/wire_rates.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "base/double_tree.h"
 #include "collectives/planner/device_costs.h"
-#include "collectives/planner/device_plan.h"
 #include "kernels/algorithms/rerooted_tree.h"
 #include "topology/channels/cluster.h"
 
@@ -161,6 +161,7 @@ WireRates wire_rates(std::span<const ClusterHost> hosts, const topology::Cluster
   if (plan.rings.empty()) return rates;
   rates.rings = static_cast<int>(plan.rings.size());
   rates.rings_by_nvlink = rates.all_by_nvlink = true;
+  assert(!hosts.empty());
   std::vector<int> host_of(plan.rings.front().ranks.size()), place_of(host_of.size());
   std::vector<HostWires> kinds;
   for (std::size_t h = 0; h < hosts.size(); ++h) {
@@ -204,6 +205,7 @@ double network_gbs(const topology::Graph& graph, std::span<const int> nics) {
 
 int usual_channels(const WireRates& rates, std::uint64_t ring_slot_bytes,
                    const DeviceCosts& costs) {
+  assert(ring_slot_bytes > 0);
   const double cta_gbs = ring_cta_gbs(ring_slot_bytes, costs);
   int channels = kUsualChannels;
   while (channels < kMaxUsualChannels && channels * cta_gbs < rates.rings * rates.ring_gbs)
@@ -212,6 +214,7 @@ int usual_channels(const WireRates& rates, std::uint64_t ring_slot_bytes,
 }
 
 int nearest_port(const Wires& wires, int gpu, int ring) {
+  assert(wires.nics() > 0 && gpu >= 0 && gpu < wires.gpus() && ring >= 0);
   // Equally near ports are distributed over GPUs and rings.
   std::vector<int> nearest;
   std::size_t hops = 0;
@@ -226,6 +229,7 @@ int nearest_port(const Wires& wires, int gpu, int ring) {
 }
 
 double data_gbs(const Wires& wires, int wire) {
+  assert(wire >= 0 && wire < wires.count());
   const Wires::Ends ends = wires.ends(wire);
   if (ends.from == Wires::kNetwork || ends.to == Wires::kNetwork)
     return wires.gbs(wire) * kPortEfficiency;

@@ -43,6 +43,9 @@ WireRates wire_rates(std::span<const topology::ClusterHost> hosts,
 // there is no port or one port's rate is not known. A PCI link of unknown rate sets no limit.
 double network_gbs(const topology::Graph& graph, std::span<const int> nics);
 
+// Default number of channels with connections, and its limit where wires are fast.
+inline constexpr int kUsualChannels = 16;
+inline constexpr int kMaxUsualChannels = 32;
 // Default number of channels for kernels of one host: as many CTAs as keep the rings' wires busy,
 // if the slots of rings have this size.
 int usual_channels(const WireRates& rates, std::uint64_t ring_slot_bytes, const DeviceCosts& costs);

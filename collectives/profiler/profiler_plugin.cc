@@ -11,10 +11,9 @@
 #include "base/env.h"
 #include "base/guard.h"
 #include "base/log.h"
-#include "base/notice.h"
 #include "base/printable.h"
 #include "base/process.h"
-#include "transport/plugin/crash_guard.h"
+#include "transport/plugin/library.h"
 
 namespace rondo::profiler {
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/rank/connections.h"
 
+#include <cassert>
+
 #include "base/atomics.h"
 
 namespace rondo {
@@ -9,6 +11,8 @@ Result<Connection*> Connections::to(int peer, int lane) { return get(peer, lane,
 Result<Connection*> Connections::from(int peer, int lane) { return get(peer, lane, false); }
 
 Result<Connection*> Connections::get(int peer, int lane, bool outgoing) {
+  assert(peer >= 0 && static_cast<std::size_t>(peer) < locals_.size());
+  assert(lane >= 0 && lane < shm::HostSegment::kLanes);
   const int key = (peer * shm::HostSegment::kLanes + lane) * 2 + (outgoing ? 1 : 0);
   if (auto it = made_.find(key); it != made_.end()) return &it->second;
   const int local = locals_[peer];

@@ -6,6 +6,7 @@
 #define BOOST_DISABLE_ASSERTS
 #include <boost/context/fiber.hpp>
 #include <boost/context/pooled_fixedsize_stack.hpp>
+#include <cassert>
 #include <memory>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct FiberGroup::State {
 FiberGroup* FiberGroup::current() { return current_group; }
 
 void FiberGroup::suspend(bool fresh) {
+  assert(current_group == this && "only a fiber of the group that runs");
   state_.progress |= fresh;
   State::Member& self = state_.members[state_.running];
   self.own_switch.leave(state_.thread, false);
@@ -84,6 +86,7 @@ void FiberGroup::run(std::span<const Task> tasks) {
       current_group = &group;
       state.thread_switch.leave(member.identity, false);
       member.fiber = std::move(member.fiber).resume();
+      assert(current_group == &group);
       state.thread_switch.arrive(nullptr);
       current_group = outer;
       if (member.fiber) {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/seconds.h"
-#include "collectives/context/membership.h"
+#include "collectives/context/rank_placement.h"
 #include "collectives/faults/fault_state.h"
 #include "collectives/faults/peer_words.h"
 #include "collectives/faults/progress.h"

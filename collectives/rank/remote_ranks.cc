@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cassert>
 
 #include "base/log.h"
 #include "collectives/faults/fault.h"
@@ -30,6 +31,7 @@ constexpr std::int64_t kLastWords = 300'000'000;  // ns
 }  // namespace
 
 void RemoteRanks::open(std::unique_ptr<RemoteLinks> links) {
+  assert(links_ == nullptr && links != nullptr);
   links_ = std::move(links);
   faults_.set_report_to_other_hosts([this](const Fault& fault) { report(fault); });
 }
@@ -69,6 +71,7 @@ bool RemoteRanks::check(const WaitSite& site, std::int64_t waited_ns) {
 }
 
 void RemoteRanks::report(const Fault& fault) {
+  assert(links_ != nullptr);
   if (fault.rank != members_.rank) return;  // the rank that found it sends it
   std::vector<std::byte> message = encode_fault(fault);
   message.insert(message.begin(), std::byte{kFaultMessage});

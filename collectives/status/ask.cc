@@ -7,6 +7,7 @@
 #include <set>
 
 #include "collectives/status/inspect.h"
+#include "collectives/status/watched_ranks.h"
 #include "transport/status/question.h"
 #include "transport/status/user_folder.h"
 
@@ -93,7 +94,7 @@ Result<JobView> ask_process(int pid, bool all_hosts) {
   RONDO_TRY(std::vector<CommunicatorView> communicators, inspect_process(pid));
   JobView view = joined(std::move(communicators));
   view.processes.push_back({.pid = pid, .host = "", .command = command_of(pid), .job = ""});
-  view.find_awaited();
+  find_awaited(&view);
   return view;
 }
 
@@ -122,7 +123,7 @@ Result<std::vector<ListedJob>> list_jobs() {
   }
   for (const int pid : silent) job_of(pid, &jobs).silent.push_back(pid);
   for (const int pid : foreign) job_of(pid, &jobs).foreign.push_back(pid);
-  for (ListedJob& job : jobs) job.view.find_awaited();
+  for (ListedJob& job : jobs) find_awaited(&job.view);
   return jobs;
 }
 

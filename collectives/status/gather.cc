@@ -2,11 +2,13 @@
 #include "collectives/status/gather.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 
 #include "base/log.h"
 #include "base/seconds.h"
 #include "collectives/status/diagnosis.h"
+#include "collectives/status/watched_ranks.h"
 
 namespace rondo {
 namespace {
@@ -46,6 +48,7 @@ std::size_t Gather::under_way() const {
 }
 
 void Gather::ask_next(Source& source) {
+  assert(source.asked.size() < source.candidates.size());
   const PeerProcessAddress& peer = source.candidates[source.asked.size()];
   const auto now = net::Clock::now();
   if (source.asked.empty()) source.began = now;
@@ -85,6 +88,7 @@ void Gather::step(Source& source) {
 
 // A process of this host that has no status socket has ended, or has NCCL_RAS_ENABLE=0.
 void Gather::give_up(Source& source) {
+  assert(!source.candidates.empty() && !source.is_over);
   source.is_over = true;
   const PeerProcessAddress& first = source.candidates.front();
   RONDO_INFO(kNet, "{} gave no status: {}", first.text, source.why.text);
@@ -141,7 +145,7 @@ bool Gather::explains_hang() const {
     if (!source.is_over && now < source.began + kSilentAfter) return false;
   JobView view = view_;
   ranks_.add_silent(&view);
-  view.find_awaited();
+  find_awaited(&view);
   const std::vector<Blame> blames = diagnose(view);
   return !blames.empty() && blames.front().kind == Blame::kSilent;
 }
@@ -174,7 +178,7 @@ bool Gather::step(std::string* out) {
   for (Source& source : sources_)
     if (!source.is_over) give_up(source);
   if (query_.scope == kJob) ranks_.add_silent(&view_);
-  view_.find_awaited();
+  find_awaited(&view_);
   view_.collection_seconds = std::chrono::duration<double>(net::Clock::now() - began_).count();
   *out += write_(view_);
   return true;

@@ -21,7 +21,7 @@
 #include "collectives/trace/metrics_text.h"
 #include "topology/cpu_budget.h"
 #include "topology/small_file.h"
-#include "transport/shm/segments_of.h"
+#include "transport/shm/host_segment.h"
 #include "transport/status/user_folder.h"
 
 namespace rondo {
@@ -285,7 +285,7 @@ JobView view_of_host(int pid) {
 
 std::vector<trace::Culprit> culprits_on_host(int pid) {
   JobView view = view_of_host(pid);
-  view.find_awaited();
+  find_awaited(&view);
   std::vector<trace::Culprit> culprits;
   for (const Blame& blame : diagnose(view))
     if (blame.seconds > 0 && blame.rank >= 0)

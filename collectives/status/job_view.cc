@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/status/job_view.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "base/printable.h"
-#include "collectives/status/watched_ranks.h"
 
 namespace rondo {
 namespace {
@@ -185,21 +190,6 @@ std::string kernel_wait_text(const RankView& rank) {
                      rank.waits_seconds);
 }
 
-void JobView::find_awaited() {
-  for (CommunicatorView& communicator : communicators) {
-    await_watched(&communicator);
-    const auto least =
-        std::min_element(communicator.ranks.begin(), communicator.ranks.end(),
-                         [](const RankView& a, const RankView& b) { return a.call < b.call; });
-    for (RankView& rank : communicator.ranks) {
-      if (!rank.in_kernel || rank.watched || rank.waits_for >= 0 || least->call >= rank.call)
-        continue;
-      rank.waits_for = least->rank;
-      rank.doing = kernel_wait_text(rank);
-    }
-  }
-}
-
 Json JobView::to_json() const {
   Json all = Json::array(), answered = Json::array();
   for (const CommunicatorView& communicator : communicators) {
@@ -278,6 +268,49 @@ void JobView::merge(JobView other) {
     }
   }
   silent.insert(silent.end(), other.silent.begin(), other.silent.end());
+}
+
+namespace {
+
+using HostCpu = std::pair<std::string, int>;  // host and CPU
+
+bool uses_a_cpu(const RankView& rank) {
+  return rank.core >= 0 && rank.device < 0 && rank.call > 0 && rank.state == "running";
+}
+
+std::map<HostCpu, std::vector<int>> ranks_by_cpu(const CommunicatorView& communicator) {
+  std::map<HostCpu, std::vector<int>> ranks;
+  for (const RankView& rank : communicator.ranks)
+    if (uses_a_cpu(rank)) ranks[{rank.host, rank.core}].push_back(rank.rank);
+  return ranks;
+}
+
+std::string sharing_text(const SharedCpu& shared) {
+  constexpr std::size_t kShown = 8;
+  const std::size_t shown = std::min(shared.ranks.size(), kShown);
+  const std::string rest = shown < shared.ranks.size()
+                               ? fmt::format(" and {} more", shared.ranks.size() - shown)
+                               : std::string();
+  return fmt::format(
+      "ranks {}{} made their newest calls on CPU {}{}: if that lasts, they take turns on it",
+      fmt::join(shared.ranks.begin(), shared.ranks.begin() + static_cast<std::ptrdiff_t>(shown),
+                ", "),
+      rest, shared.cpu, shared.host.empty() ? "" : " of host " + shared.host);
+}
+
+}  // namespace
+
+std::vector<SharedCpu> shared_cores(const JobView& view) {
+  std::vector<SharedCpu> found;
+  std::set<HostCpu> known;
+  for (const CommunicatorView& communicator : view.communicators)
+    for (auto& [place, ranks] : ranks_by_cpu(communicator)) {
+      if (ranks.size() < 2 || !known.insert(place).second) continue;
+      SharedCpu shared{place.first, place.second, std::move(ranks), ""};
+      shared.text = sharing_text(shared);
+      found.push_back(std::move(shared));
+    }
+  return found;
 }
 
 }  // namespace rondo

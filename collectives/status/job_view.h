@@ -96,9 +96,6 @@ struct JobView {
 
   // Adds what another process answered; what is known already stays.
   void merge(JobView other);
-  // Kernels that wait for a rank that their own host does not know wait for the one that has begun
-  // least. Call it once all that answered is here.
-  void find_awaited();
   Json to_json() const;
   static Result<JobView> from_json(std::string_view text);
 };
@@ -108,5 +105,25 @@ Json json_of(const LinkView& link);
 // "in AllReduce(...) on its GPU, waits for rank 1, for 3.0 s"
 std::string kernel_wait_text(const RankView& rank);
 std::string hash_text(std::uint64_t hash);  // "0x1f3a"
+
+// shared_cores(): finds ranks of a host that made their newest calls on the same CPU.
+//
+// Such ranks take turns on it, and each call waits for a switch between them. It may last for a
+// moment only: a rank that nobody has bound moves when it waits (kernels/host/nudge.h). Guarantees:
+// names only ranks in host memory that run, and each CPU once, though its ranks have
+// several communicators. Cost: one pass over all ranks.
+//
+//   for (const SharedCpu& shared : shared_cores(view)) show(shared.text, kSharedCpuRemedy);
+struct SharedCpu {
+  std::string host;        // its name; "": unknown
+  int cpu = -1;            // the kernel's number
+  std::vector<int> ranks;  // of the first communicator in which it was found; at least two
+  std::string text;        // what was found
+};
+inline constexpr const char* kSharedCpuRemedy =
+    "if the host has a core for each rank, start them by rondo run, or by a launcher that binds "
+    "each to its own";
+
+std::vector<SharedCpu> shared_cores(const JobView& view);
 
 }  // namespace rondo

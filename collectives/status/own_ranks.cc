@@ -8,8 +8,8 @@
 #include <set>
 
 #include "base/env.h"
-#include "base/path_pattern.h"
 #include "base/seconds.h"
+#include "base/text_file.h"
 #include "collectives/faults/standstill.h"
 #include "collectives/status/inspect.h"
 #include "transport/bootstrap/rendezvous.h"

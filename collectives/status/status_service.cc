@@ -13,7 +13,6 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "base/notice.h"
 #include "base/process.h"
 #include "base/seconds.h"
 #include "base/thread.h"

@@ -2,6 +2,7 @@
 #include "collectives/status/watched_ranks.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -219,6 +220,22 @@ AlikeWait alike_wait(const CommunicatorView& communicator) {
   alike.text += ": no rank is late";
   if (slowest != nullptr) alike.text += "; " + network_text(*slowest);
   return alike;
+}
+
+void find_awaited(JobView* view) {
+  assert(view != nullptr);
+  for (CommunicatorView& communicator : view->communicators) {
+    await_watched(&communicator);
+    const auto least =
+        std::min_element(communicator.ranks.begin(), communicator.ranks.end(),
+                         [](const RankView& a, const RankView& b) { return a.call < b.call; });
+    for (RankView& rank : communicator.ranks) {
+      if (!rank.in_kernel || rank.watched || rank.waits_for >= 0 || least->call >= rank.call)
+        continue;
+      rank.waits_for = least->rank;
+      rank.doing = kernel_wait_text(rank);
+    }
+  }
 }
 
 }  // namespace rondo

@@ -29,6 +29,10 @@ std::string instead_of(const RankView& rank);
 
 // Sets waits_for of the ranks whose kernels wait. Any other communicator stays as it is.
 void await_watched(CommunicatorView* communicator);
+// The same for all communicators of a job, and for Rondo's own ranks: kernels that wait for a rank
+// that their own host does not know wait for the one that has begun least. Call it once all that
+// answered is here.
+void find_awaited(JobView* view);
 
 // The ranks that made another call than most others, in the first call where they differ. With as
 // many for each call, all of them.

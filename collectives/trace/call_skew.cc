@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cassert>
 #include <iterator>
 #include <map>
 
@@ -30,6 +31,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
 }
 
 CallSkew skew_of(std::uint64_t sequence, std::vector<Entry> entries) {
+  assert(sequence > 0 && !entries.empty());
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return a.call->entered_ns < b.call->entered_ns;
   });

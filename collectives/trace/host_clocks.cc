@@ -2,6 +2,7 @@
 #include "collectives/trace/host_clocks.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -31,6 +32,7 @@ Extremes extremes_of(const std::vector<ClockReading>& round, const HostShape& sh
 
 HostOffset offset_of(std::span<const std::vector<ClockReading>> rounds, const HostShape& shape,
                      int host) {
+  assert(host >= 0 && host < shape.hosts());
   const int reference = shape.host_of(0);
   if (host == reference || rounds.empty()) return {};
   std::int64_t low = std::numeric_limits<std::int64_t>::min();
@@ -46,6 +48,7 @@ HostOffset offset_of(std::span<const std::vector<ClockReading>> rounds, const Ho
 
 Result<HostOffset> measure_offset(const HostShape& shape, int rank, int count,
                                   const Gather& gather) {
+  assert(gather != nullptr && count >= 0);
   if (shape.hosts() < 2 || count == 0) return HostOffset{};
   std::vector<std::vector<ClockReading>> rounds;
   ClockReading own;

@@ -9,8 +9,7 @@
 #include <utility>
 
 #include "base/env.h"
-#include "base/notice.h"
-#include "base/path_pattern.h"
+#include "base/log.h"
 #include "base/seconds.h"
 #include "base/text_file.h"
 

@@ -5,7 +5,7 @@
 //
 // One process of a host has it: that of the first rank of the first communicator there. It reads
 // the black boxes of all of them. Guarantees: a port in use or a file that cannot be written costs
-// one line for the user (base/notice.h); never waits for a reader. The file is replaced whole, and
+// one line for the user (base/log.h); never waits for a reader. The file is replaced whole, and
 // removed at the end. Cost: a copy of each rank's box per scrape, or every kFileSeconds.
 #pragma once
 

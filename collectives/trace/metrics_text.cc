@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <utility>
 
 #include "kernels/host/call_recorder.h"
@@ -47,6 +48,7 @@ double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 // Bytes over the busiest link by nccl-tests' rule, for a call of `bytes` by the rank's count.
 double bus_bytes(const CallRecord& call, std::uint64_t bytes, int ranks) {
+  assert(ranks > 0);
   const double n = ranks, b = static_cast<double>(bytes);
   switch (call.collective) {
     case Collective::kAllReduce:

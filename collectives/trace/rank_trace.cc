@@ -17,7 +17,7 @@
 #include "collectives/planner/planner.h"
 #include "kernels/algorithms/table.h"
 #include "kernels/host/call_recorder.h"
-#include "transport/shm/segments_of.h"
+#include "transport/shm/host_segment.h"
 
 namespace rondo::trace {
 namespace {

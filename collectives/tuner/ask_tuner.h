@@ -14,7 +14,7 @@
 
 #include <string>
 
-#include "collectives/planner/tuned_ways.h"
+#include "collectives/planner/device_facts.h"
 #include "collectives/tuner/tuner_plugin.h"
 
 namespace rondo::tuner {

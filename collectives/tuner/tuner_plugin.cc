@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "collectives/planner/device_costs.h"
-#include "transport/plugin/crash_guard.h"
+#include "transport/plugin/library.h"
 
 namespace rondo::tuner {
 namespace {

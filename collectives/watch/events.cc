@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/guard.h"
-#include "base/notice.h"
+#include "base/log.h"
 #include "base/process.h"
 #include "base/types.h"
 #include "collectives/profiler/describe.h"

@@ -12,12 +12,11 @@
 
 #include "base/env.h"
 #include "base/json.h"
-#include "base/notice.h"
-#include "base/path_pattern.h"
+#include "base/log.h"
 #include "base/printable.h"
 #include "base/process.h"
 #include "base/text_file.h"
-#include "topology/host_identity.h"
+#include "topology/host_topology.h"
 
 namespace rondo::watch {
 namespace {

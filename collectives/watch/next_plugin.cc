@@ -7,7 +7,6 @@
 #include "base/env.h"
 #include "base/guard.h"
 #include "base/log.h"
-#include "base/notice.h"
 #include "base/printable.h"
 #include "collectives/profiler/describe.h"
 

@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "base/guard.h"
-#include "base/path_pattern.h"
 #include "base/printable.h"
 #include "base/process.h"
 #include "base/seconds.h"
+#include "base/text_file.h"
 #include "collectives/faults/standstill.h"
 #include "collectives/status/inspect.h"
-#include "transport/shm/segments_of.h"
+#include "transport/shm/host_segment.h"
 #include "transport/socket/interfaces.h"
 #include "transport/status/line_server.h"
 

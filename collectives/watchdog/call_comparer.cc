@@ -2,6 +2,7 @@
 #include "collectives/watchdog/call_comparer.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "collectives/faults/fault_texts.h"
 #include "collectives/faults/peer_words.h"
@@ -57,6 +58,7 @@ bool CallComparer::check() {
 
 void CallComparer::on_mismatch(int peer, const CallRecord& mine, const CallRecord& theirs,
                                std::uint64_t number) {
+  assert(peer >= 0 && peer < members_.size && peer != members_.rank);
   std::uint64_t sequence = host_.sequence;
   CallRecord here = mine, there = theirs;
   if (number != 0 && number < sequence) {  // data of an earlier call that was not consumed
@@ -106,6 +108,7 @@ void CallComparer::raise_at(std::uint64_t sequence, int peer, const CallRecord& 
 // Finds the oldest call that both rings still hold and in which this rank and the peer differ.
 void CallComparer::find_first(int local, std::uint64_t* sequence, CallRecord* mine,
                               CallRecord* theirs) const {
+  assert(local < host_.size && local != host_.rank);
   const std::uint64_t newest = host_.sequence;
   const std::uint64_t oldest = newest >= kAnnounceDepth ? newest - kAnnounceDepth + 1 : 1;
   for (std::uint64_t q = oldest; local >= 0 && q <= newest; ++q) {

@@ -2,6 +2,7 @@
 #include "collectives/watchdog/status_exchange.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "base/log.h"
@@ -36,6 +37,7 @@ bool StatusExchange::check(int awaited, std::int64_t waited_ns) {
 }
 
 const StatusExchange::Known* StatusExchange::of(int global) const {
+  assert(global >= 0 && global < members_.size);
   if (known_.empty() || !known_[static_cast<std::size_t>(global)].received) return nullptr;
   return &known_[static_cast<std::size_t>(global)];
 }
@@ -48,6 +50,7 @@ void StatusExchange::prepare() {
 
 void StatusExchange::ask(int awaited) {
   prepare();
+  assert(members_.size > host_.size && "other hosts are asked");
   const int stride = (members_.size - host_.size + kMaxAsked - 1) / kMaxAsked;
   for (int place = 0; place < members_.size; ++place) {
     const int peer = members_.shape.ranks[place];
@@ -64,6 +67,8 @@ void StatusExchange::ask(int awaited) {
 // each rank are read after all ranks' `waits`; otherwise one rank's check could precede another's
 // wait (check_cycle).
 void StatusExchange::send(int peer, bool is_question, std::uint64_t wanted) {
+  assert(remote_.links() != nullptr);
+  assert(waits_now_.size() == static_cast<std::size_t>(host_.size) && "after prepare()");
   for (int r = 0; r < host_.size; ++r)
     waits_now_[r] = HostAtomics::load_acquire(host_.peers[r].progress->waits);
   HostAtomics::fence_seq_cst();

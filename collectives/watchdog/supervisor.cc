@@ -2,6 +2,7 @@
 #include "collectives/watchdog/supervisor.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "base/seconds.h"
@@ -22,6 +23,7 @@ constexpr std::int64_t kPartingPeriod = 10'000'000;
 }  // namespace
 
 void Supervisor::watch_processes() {
+  assert(pidfds_.empty() && "once, when the rank is made");
   seen_parted_.assign(static_cast<std::size_t>(host_.size), 0);
   for (const shm::PeerProcess& process : members_.group->processes)
     pidfds_.push_back({process.neighbour ? process.neighbour->pidfd() : -1, POLLIN, 0});
@@ -57,6 +59,7 @@ void Supervisor::suspend(void* self, bool fresh) {
 }
 
 bool Supervisor::keep_waiting(const WaitSite& site, bool first) {
+  assert(site.peer < host_.size && site.global_rank < members_.size);
   const std::int64_t now = now_ns();
   if (faults_.ended() != FaultState::kRunning) return false;
   if (faults_.is_raised()) return false;  // by another part of this rank
@@ -92,6 +95,7 @@ bool Supervisor::keep_waiting(const WaitSite& site, bool first) {
 }
 
 void Supervisor::raise_timeout(const WaitSite& site, double limit) {
+  assert(limit > 0);
   const int awaited = members_.global_of(site), blamed = graph_.last_of_chain(awaited);
   std::string who = blamed >= 0 ? members_.name_of(blamed) : "its peers";
   if (blamed != awaited) who += fmt::format(" (through rank {})", awaited);

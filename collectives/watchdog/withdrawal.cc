@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/watchdog/withdrawal.h"
 
+#include <cassert>
+
 #include "base/log.h"
 #include "base/seconds.h"
 #include "collectives/faults/rank_report.h"
 #include "collectives/faults/standstill.h"
-#include "kernels/host/reach.h"
+#include "kernels/host/touch.h"
 #include "transport/shm/arena.h"
 
 namespace rondo {
@@ -67,6 +69,7 @@ bool Withdrawal::still_whole(const host::HostCall& call) {
 }
 
 bool Withdrawal::await_touches(const WaitSite& site, bool first) {
+  assert(site.needs != nullptr);
   const std::int64_t now = now_ns();
   if (first) {
     began_ns_ = now;

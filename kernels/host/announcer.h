@@ -10,6 +10,7 @@
 #pragma once
 
 #include <bit>
+#include <cassert>
 #include <cstring>
 
 #include "kernels/host/host_rank.h"
@@ -20,6 +21,7 @@ template <class A = DoorbellAtomics, std::uint64_t depth = kAnnounceDepth>
 class BasicAnnouncer {
  public:
   BasicAnnouncer(BasicHostRank<A>& rank, const CallRecord& record) : rank_(rank), record_(record) {
+    assert(rank.rank >= 0 && rank.rank < rank.size);
     sequence_ = ++rank_.sequence;
     struct Halves {
       std::uint64_t first, second;
@@ -40,6 +42,7 @@ class BasicAnnouncer {
   // publish_line().
   std::byte* own_beside() { return beside_of_peer(rank_.rank); }
   std::byte* beside_of_peer(int peer) {
+    assert(peer >= 0 && peer < rank_.size);
     return rank_.peers[peer].beside[sequence_ % depth].payload;
   }
 
@@ -95,6 +98,7 @@ class BasicAnnouncer {
 
   // Waits for the peer's announcement of this call and compares it.
   bool wait_line(int peer) {
+    assert(peer >= 0 && peer < rank_.size);
     if (failed_) return false;
     if (rank_.known_sequence[peer] >= sequence_) return true;
     const AnnounceLine& line = line_of(peer);
@@ -115,6 +119,7 @@ class BasicAnnouncer {
 
   // Waits until the peer has taken `step` steps in total.
   bool wait_step(int peer, std::uint64_t step) {
+    assert(peer >= 0 && peer < rank_.size);
     if (failed_) return false;
     if (rank_.known_step[peer] >= step) return true;
     const std::uint64_t& word = rank_.peers[peer].steps->step;
@@ -140,7 +145,7 @@ class BasicAnnouncer {
   void mismatch(int peer, const CallRecord& mine, const CallRecord& theirs) {
     if (failed_) return;
     failed_ = true;
-    rank_.on_mismatch(rank_.owner, rank_.global[peer], mine, theirs, 0);
+    rank_.hooks.on_mismatch(rank_.hooks.owner, rank_.global[peer], mine, theirs, 0);
   }
 
   // Compares the previous call with the next peer in turn, if no call has waited for that peer.

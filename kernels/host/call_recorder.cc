@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <array>
+#include <cassert>
 #include <limits>
 #include <utility>
 
@@ -179,6 +180,7 @@ void CallRecorder::end_open(StatusCode result) {
     add(total_->finished, open_);
     add(total_->spent_ticks, ended - newest_entered_);
   }
+  assert(open_ > 0 && ring_ != nullptr);
   open_ = std::min<std::uint64_t>(open_, kTracedCalls);
   do {
     TraceLine& line = line_of(number_ - --open_);

@@ -35,6 +35,7 @@ bool take(std::uint32_t& state, std::uint32_t open, std::uint32_t taken) {
 }  // namespace
 
 ByteRange slice_of(std::size_t bytes, std::size_t count, std::size_t i) {
+  assert(i < count);
   const std::size_t grains = (bytes + kSliceGrain - 1) / kSliceGrain;
   const auto at = [&](std::size_t k) {
     return std::min(bytes, (grains / count * k + std::min(k, grains % count)) * kSliceGrain);
@@ -79,6 +80,7 @@ Helpers::~Helpers() {
 }
 
 void Helpers::limit(int threads) {
+  assert(threads >= 1);
   int now = limit_.load(std::memory_order_relaxed);
   while (threads < now && !limit_.compare_exchange_weak(now, threads)) {
   }
@@ -125,6 +127,7 @@ void Helpers::run_slices(std::size_t bytes, const Use& use, const SliceBody& bod
 
 // Gives slices to helpers that are awake, or to all. Returns their number.
 int Helpers::open(std::size_t bytes, const Use& use, const SliceBody& body, int threads) {
+  assert(threads >= 2 && threads <= kMaxThreads);
   const int usable = std::min(threads - 1, started());
   int count = 0;
   bool asleep = false;
@@ -151,6 +154,7 @@ void Helpers::learn(bool helped) {
 }
 
 void Helpers::start(int wanted) {
+  assert(wanted >= 1 && wanted < kMaxThreads);
   if (refused_ || started() >= wanted) return;
   opened_.resize(static_cast<std::size_t>(wanted));
   while (started() < wanted) {

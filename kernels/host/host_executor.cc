@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/host/host_executor.h"
 
+#include <cassert>
 #include <type_traits>
 
 #include "kernels/algorithms/run_algorithm.h"
@@ -81,6 +82,7 @@ class RailLinks {
 
  private:
   Peers on_rail(Peers hosts) const {
+    assert(hosts.first < map_.hosts && hosts.second < map_.hosts);
     const auto rank = [&](int h) { return h < 0 ? -1 : map_.rank(h, host_.rank()); };
     return {rank(hosts.first), rank(hosts.second)};
   }
@@ -109,6 +111,7 @@ struct ViewsAlgorithm {
 
 bool run_direct(HostRank& rank, const HostCall& call, Algorithm algorithm, Carrier carrier,
                 const Rounds& rounds) {
+  assert(rank.size > 0 && call.root < rank.size);
   if (call.segments != nullptr) {
     SegmentedMemory memory(rank, call);
     return run(memory, call, algorithm, rounds);
@@ -136,6 +139,8 @@ bool run_connected(ConnectedCall& call, Algorithm algorithm, const RingView& rin
 bool run_hierarchical(HostRank& rank, const HostCall& call, ConnectedCall& cross,
                       HostCall& cross_call, const HostMap& map, const Rounds& rounds,
                       std::uint64_t longest) {
+  assert(map.hosts > 1 && map.host >= 0 && map.host < map.hosts);
+  assert(call.segments == nullptr);
   RelayMemory host(rank, call, cross);
   RailLinks links(host, cross, cross_call, map);
   ViewsAlgorithm text{host, links, map, call.root, rounds, longest};

@@ -30,26 +30,12 @@ struct SlotUse {
   std::size_t committed = 0;            // bytes with memory
 };
 
-template <class A = DoorbellAtomics>  // an Atomics policy, see base/doorbell.h
-struct BasicHostRank {
-  int rank = 0;  // local rank in this view
-  int size = 1;
-  std::vector<int> global;      // by rank of the view: its rank in the communicator
-  std::vector<PeerPort> peers;  // all ranks of the view, this one included
-  std::size_t slot_bytes = 0;   // size of one staging slot
-  bool all_same_process = false;
-  bool light = false;  // stores that wake peers need no barrier (base/doorbell.h)
-
-  BasicWaiter<A> waiter;
-  SharedCore<A> core;
-  Nudge nudge;
-  Sharing sharing;
-  StoreChoice stores;
-  CallRecorder recorder;
+// What a rank asks its communicator for. All are set before its first call.
+struct RankHooks {
+  void* owner = nullptr;  // the first argument of all others
   // Reports to the communicator that its rank `peer` made the call `theirs` where this rank made
   // `mine`. If the two are equal, the ranks differ in an earlier call. `number`: number of the
   // call; 0: this call.
-  void* owner = nullptr;
   void (*on_mismatch)(void* owner, int peer, const CallRecord& mine, const CallRecord& theirs,
                       std::uint64_t number) = nullptr;
   // Supervises a wait for the end of peers' touches (touch.h); the wait needs these peers.
@@ -67,7 +53,26 @@ struct BasicHostRank {
   void (*on_failed_read)(void* owner, int peer, int error) = nullptr;
   // Backs this rank's staging memory before it is written; false if there is no memory.
   bool (*on_commit)(void* owner, void* at, std::size_t bytes) = nullptr;
-  bool commit(void* at, std::size_t bytes) { return on_commit(owner, at, bytes); }
+};
+
+template <class A = DoorbellAtomics>  // an Atomics policy, see base/doorbell.h
+struct BasicHostRank {
+  int rank = 0;  // local rank in this view
+  int size = 1;
+  std::vector<int> global;      // by rank of the view: its rank in the communicator
+  std::vector<PeerPort> peers;  // all ranks of the view, this one included
+  std::size_t slot_bytes = 0;   // size of one staging slot
+  bool all_same_process = false;
+  bool light = false;  // stores that wake peers need no barrier (base/doorbell.h)
+
+  BasicWaiter<A> waiter;
+  SharedCore<A> core;
+  Nudge nudge;
+  Sharing sharing;
+  StoreChoice stores;
+  CallRecorder recorder;
+  RankHooks hooks;
+  bool commit(void* at, std::size_t bytes) { return hooks.on_commit(hooks.owner, at, bytes); }
 
   std::uint64_t sequence = 0;                 // newest announced call, from 1
   std::uint64_t history = 0;                  // hash of all announced records

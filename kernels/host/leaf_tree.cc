@@ -19,6 +19,7 @@ RedOp inner(RedOp op) { return op == RedOp::kAvg || op == RedOp::kPreMulSum ? Re
 }  // namespace
 
 std::vector<LeafRun> subtrees_of(LeafRun run) {
+  assert(run.first + run.n >= run.first && "no more leaves than 32 bits count");
   std::vector<LeafRun> subtrees;
   for (std::uint32_t at = run.first; at < run.end();) {
     const std::uint32_t aligned = at == 0 ? std::bit_floor(run.n) : at & (~at + 1);
@@ -45,6 +46,7 @@ std::byte* LeafTree::slot(std::size_t index) {
 
 // The elements of a source as partials: in place, or converted in the slot.
 const std::byte* LeafTree::load(const LeafSource& source, const Piece& piece, std::size_t at_slot) {
+  assert(source.data != nullptr && piece.count > 0 && piece.count <= kPieceElements);
   if (!converts(piece.leaves)) return source.data + piece.at * size_of(sums_.partial);
   const std::byte* in = source.data + piece.at * size_of(sums_.leaf);
   std::byte* const out = slot(at_slot);
@@ -122,6 +124,7 @@ void LeafTree::sum_partials(LeafRun root, std::span<const LeafSource> sources, s
 
 void LeafTree::finish(const std::byte* sum, std::size_t count, std::uint32_t leaves,
                       std::byte* result) {
+  assert(leaves > 0 && (count == 0 || (sum != nullptr && result != nullptr)));
   const std::size_t in_element = size_of(sums_.partial), out_element = size_of(sums_.leaf);
   const bool narrows = sums_.partial != sums_.leaf;
   if (!narrows && sums_.op != RedOp::kAvg)

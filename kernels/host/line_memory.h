@@ -26,6 +26,7 @@ class LineMemory {
         element_(size_of(call.type)),
         beside_(beside),
         announcer_(rank, call.announced()) {
+    assert(rank.size <= kMaxRanks);
     announcer_.reserve_line();
   }
 
@@ -57,6 +58,7 @@ class LineMemory {
 
   void reduce(int, const Piece& piece, const Delivery& to) {
     if (announcer_.failed() || piece.count == 0 || !to.keep) return;
+    assert((piece.window + piece.count) * element_ <= (beside_ ? kBesideBytes : kPayloadBytes));
     // Only algorithms that reduce exactly the piece that they exposed, or other elements, run here.
     const bool own_is_staged = exposed_.count == piece.count && exposed_.at == piece.at;
     alignas(kLineBytes) std::byte scratch[kBesideBytes];
@@ -76,6 +78,7 @@ class LineMemory {
 
   void copy(int r, int, const Piece& piece, std::uint64_t at) {
     if (announcer_.failed() || piece.count == 0) return;
+    assert((piece.window + piece.count) * element_ <= (beside_ ? kBesideBytes : kPayloadBytes));
     std::memcpy(output() + at * element_, payload_of(r) + piece.window * element_,
                 piece.count * element_);
   }

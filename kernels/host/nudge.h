@@ -21,11 +21,15 @@
 //   nudge.look(peers, rank);  // before the thread yields
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "base/atomics.h"
+#include "base/doorbell.h"
+#include "base/seconds.h"
 #include "transport/connection.h"
 
 namespace rondo::host {
@@ -60,10 +64,18 @@ class CoreMask {
 
 // The calling thread's cores. Tests replace this policy.
 struct HostCores {
-  static std::uint32_t core();  // on which it runs, + 1
-  static bool read_mask(CoreMask& mask);
-  static bool set_mask(const CoreMask& mask);
-  static std::int64_t now();  // ns
+  static std::uint32_t core() { return DoorbellAtomics::core(); }  // on which it runs, + 1
+  // Fails where the kernel has more CPUs than a CoreMask. The C library's functions take masks of
+  // any size as a cpu_set_t of 1024 CPUs.
+  static bool read_mask(CoreMask& mask) {
+    mask = {};
+    return sched_getaffinity(0, sizeof mask.words, reinterpret_cast<cpu_set_t*>(mask.words)) == 0;
+  }
+  static bool set_mask(const CoreMask& mask) {
+    return sched_setaffinity(0, sizeof mask.words,
+                             reinterpret_cast<const cpu_set_t*>(mask.words)) == 0;
+  }
+  static std::int64_t now() { return now_ns(); }
 };
 
 template <class Cores>

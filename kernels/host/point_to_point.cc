@@ -2,6 +2,7 @@
 #include "kernels/host/point_to_point.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace rondo::host {
 namespace {
@@ -52,6 +53,10 @@ Advance advance_receive(Message& message) {
 }  // namespace
 
 bool run_messages(HostRank& rank, std::span<Message> messages) {
+  for ([[maybe_unused]] const Message& message : messages) {
+    assert(message.connection != nullptr && !message.finished && message.done_bytes == 0);
+    assert(message.bytes == 0 || message.buffer != nullptr);
+  }
   std::size_t left = messages.size();
   const Message* mismatched = nullptr;
   const Message* blocked = nullptr;
@@ -87,11 +92,12 @@ bool run_messages(HostRank& rank, std::span<Message> messages) {
     turn();
     if (mismatched != nullptr) {
       const ReceiveEnd<> end(*mismatched->connection);
-      rank.on_mismatch(rank.owner, mismatched->connection->peer, mismatched->record, end.record(),
-                       end.tag() != 0 ? rank.number_of(end.tag()) : 0);
+      rank.hooks.on_mismatch(rank.hooks.owner, mismatched->connection->peer, mismatched->record,
+                             end.record(), end.tag() != 0 ? rank.number_of(end.tag()) : 0);
       return false;
     }
     if (left == 0) break;
+    assert(blocked != nullptr);
     const WaitSite site{-1, blocked->done_bytes, blocked->connection->peer, needs, &messages};
     if (!rank.waiter.until(turn, site)) return false;
   }

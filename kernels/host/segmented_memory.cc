@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/host/segmented_memory.h"
 
+#include <cassert>
 #include <cstring>
 
-#include "kernels/host/pointers.h"
+#include "kernels/host/touch.h"
 
 namespace rondo::host {
 namespace {
@@ -21,6 +22,7 @@ SegmentedMemory::SegmentedMemory(HostRank& rank, const HostCall& call)
       element_(size_of(call.type)),
       announcer_(rank, call.announced()),
       staging_(rank, element_, announcer_.sequence()) {
+  assert(segments_.list().size() <= std::size(rank.self().group->counts));
   rank.recorder.enter();
   announcer_.reserve_line();
   if (announcer_.failed()) return;
@@ -78,6 +80,7 @@ void SegmentedMemory::wait(int r) {
 void SegmentedMemory::combine(int slot, const Piece& piece, std::uint64_t done, std::uint64_t count,
                               const std::byte* own, std::byte* const* targets, int target_count,
                               bool first_past) const {
+  assert(own != nullptr && target_count > 0 && target_count <= 2);
   Pointers<const void*> sources(rank_.size);
   for (int r = 0; r < rank_.size; ++r)
     sources[r] = r == rank_.rank ? own : staging_.of(r, slot, piece.window + done);
@@ -88,6 +91,7 @@ void SegmentedMemory::combine(int slot, const Piece& piece, std::uint64_t done, 
 }
 
 void SegmentedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
+  assert(to.slot < kStagingSlots);
   if (announcer_.failed() || piece.count == 0) return;
   std::byte* place = nullptr;
   if (to.slot >= 0 && to.reader != rank_.rank && rank_.size > 1) {
@@ -122,6 +126,7 @@ void SegmentedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
 }
 
 void SegmentedMemory::copy(int r, int slot, const Piece& piece, std::uint64_t at) {
+  assert(r >= 0 && r < rank_.size);
   if (announcer_.failed() || piece.count == 0) return;
   scatter(staging_.of(r, slot, piece.window), at, piece.count);
 }

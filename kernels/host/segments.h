@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <span>
 
@@ -23,7 +24,9 @@ struct Segment {
 class Segments {
  public:
   Segments(std::span<const Segment> list, std::size_t element)
-      : list_(list), element_(element), total_(list.back().begin + list.back().count) {}
+      : list_(list), element_(element), total_(list.back().begin + list.back().count) {
+    assert(list.front().begin == 0 && total_ > 0 && element > 0);
+  }
 
   std::span<const Segment> list() const { return list_; }
   std::uint64_t total() const { return total_; }  // elements of a block
@@ -40,6 +43,7 @@ class Segments {
     const auto after = std::upper_bound(
         list_.begin(), list_.end(), x,
         [](std::uint64_t position, const Segment& segment) { return position < segment.begin; });
+    assert(after != list_.begin());
     const Segment& found = *(after - 1);
     const std::uint64_t offset = x - found.begin;
     return {&found, offset, block, std::min(count, found.count - offset)};
@@ -56,6 +60,7 @@ class Segments {
   template <class Visit>
   void for_each(std::uint64_t at, std::uint64_t count, Visit&& visit) const {
     if (count == 0) return;
+    assert(at % total_ + count <= total_ && "in one block");
     Part now = part(at, count);
     for (std::uint64_t done = 0;;) {
       visit(now, done * element_);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <utility>
 
 namespace rondo::host {
@@ -36,6 +37,10 @@ const void* moved(const void* at, std::size_t bytes) {
 void reduce_range(ReduceFn function, const ReduceArgs& args, std::size_t element, std::size_t begin,
                   std::size_t end) {
   if (begin == 0 && end == args.count * element) return function(args);
+  assert(begin <= end && end <= args.count * element);
+  assert(begin % element == 0 && end % element == 0);
+  assert(args.source_count <= Sharing::kMaxOperands);
+  assert(args.target_count <= Sharing::kMaxOperands + 1);
   const void* sources[Sharing::kMaxOperands];
   void* targets[Sharing::kMaxOperands + 1];
   for (int s = 0; s < args.source_count; ++s) sources[s] = moved(args.sources[s], begin);
@@ -48,6 +53,7 @@ void reduce_range(ReduceFn function, const ReduceArgs& args, std::size_t element
 }
 
 void Sharing::set_helpers(std::shared_ptr<Helpers> helpers, int threads) {
+  assert(threads >= 1);
   helpers_ = std::move(helpers);
   threads_ = helpers_ == nullptr ? 1 : std::min(threads, Helpers::kMaxThreads);
   if (helpers_ != nullptr) helpers_->limit(threads_);
@@ -61,6 +67,7 @@ void Sharing::set_pool(ParallelFor pool) {
 }
 
 void Sharing::choose(double moving_ns, bool beside) {
+  assert(moving_ns >= 0 && threads_ >= 1);
   use_.threads = beside ? threads_ - 1 : threads_;
   const double saved = moving_ns * (use_.threads - 1) / use_.threads;
   owed_ns_ += saved;
@@ -76,6 +83,7 @@ void Sharing::share(std::size_t bytes, const SliceBody& body) {
 }
 
 void Sharing::run_in_pool(std::size_t bytes, const SliceBody& body) const {
+  assert(pool_ != nullptr && bytes >= Helpers::kMinSlice);
   const std::size_t slices = std::min(bytes / Helpers::kMinSlice, PooledWork::kMaxSlices);
   PooledWork work{body, bytes, slices};
   const auto range = [](std::int64_t begin, std::int64_t end, void* context) {

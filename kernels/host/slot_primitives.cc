@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/host/slot_primitives.h"
 
+#include <cassert>
 #include <cstring>
 
 #include "kernels/host/simd/reduce_kernels.h"
@@ -9,6 +10,7 @@ namespace rondo::host {
 
 SlotPrimitives::SlotPrimitives(ConnectedCall& shared, Peers from, Peers to, int channel)
     : shared_(shared), element_(size_of(shared.call.type)) {
+  assert(channel >= 0);
   const auto connect = [&](const auto& make, int peer, Connection*& end) {
     if (peer < 0 || shared_.failed) return;
     end = make(peer, channel);
@@ -27,6 +29,7 @@ bool SlotPrimitives::wait_free(Connection& connection) {
 }
 
 bool SlotPrimitives::wait_full(Connection& connection, std::uint64_t bytes) {
+  assert(bytes > 0 && bytes <= connection.slot_bytes);
   ReceiveEnd<> end(connection);
   if (!shared_.rank.waiter.until([&] { return end.ready(); },
                                  {-1, *connection.head, connection.peer}))
@@ -35,8 +38,8 @@ bool SlotPrimitives::wait_full(Connection& connection, std::uint64_t bytes) {
   if (end.record() == shared_.call.announced() && end.bytes() == bytes &&
       end.tag() == rank.call_tag())
     return !shared_.has_entered || shared_.has_entered(connection.peer);
-  rank.on_mismatch(rank.owner, connection.peer, shared_.call.announced(), end.record(),
-                   rank.number_of(end.tag()));
+  rank.hooks.on_mismatch(rank.hooks.owner, connection.peer, shared_.call.announced(), end.record(),
+                         rank.number_of(end.tag()));
   return false;
 }
 
@@ -64,6 +67,7 @@ void SlotPrimitives::hand_over(const Chunk& c, Ways ways) {
 const void* SlotPrimitives::operand(const Chunk& c, Own own) {
   if (own == kOutput) return output(c);
   if (shared_.call.op != RedOp::kPreMulSum) return input(c);
+  assert(shared_.scratch != nullptr && shared_.call.scalar != nullptr);
   scale(shared_.scratch, input(c), c.count, shared_.call.type, shared_.call.scalar);
   return shared_.scratch;
 }
@@ -88,7 +92,9 @@ void SlotPrimitives::move(const Chunk& c, Own own, bool keep) {
 }
 
 void SlotPrimitives::pass(const Chunk& c, Ways ways) {
+  assert((ways & kReceives) != 0);
   if (!ready(c, ways)) return;
+  assert(from_[0] != nullptr);
   const std::byte* from = ReceiveEnd<>(*from_[0]).slot();
   for (Connection* connection : to_)
     if ((ways & kSends) && connection != nullptr)
@@ -110,6 +116,7 @@ void SlotPrimitives::reduce(const Chunk& c, Ways ways, Own own, bool keep, bool 
 
 void SlotPrimitives::recv_reduce_after(const Chunk& c) {
   if (!ready(c, kReceives)) return;
+  assert(from_[0] != nullptr);
   const void* sources[2] = {output(c), ReceiveEnd<>(*from_[0]).slot()};
   combine(c, kReceives, sources, 2, true, false);
 }
@@ -124,6 +131,7 @@ void SlotPrimitives::combine(const Chunk& c, Ways ways, const void* const* sourc
         targets[target_count++] = SendEnd<>(*connection).slot(), streamed += local ? 1 : 0;
   if (!shared_.rank.stores.past(c.count * element_)) streamed = 0;
   if (keep) targets[target_count++] = output(c);
+  assert(target_count > 0 && supported(shared_.call.type, shared_.call.op));
   reduce_function(shared_.call.type,
                   shared_.call.op)({sources, count, targets, target_count, c.count,
                                     shared_.communicator_size, finished, streamed});

@@ -37,6 +37,7 @@ class SendEnd {
   // Sends the slot, which holds `bytes` of the call `record`. `tag`: that call's tag.
   void push(std::uint64_t bytes, const CallRecord& record, std::uint32_t tag = 0) {
     assert(bytes <= c_.slot_bytes);
+    assert(bytes >> 32 == 0 && "the tag is in the upper half");
     A::store_plain(c_.used[index()], bytes | static_cast<std::uint64_t>(tag) << 32);
     A::store_plain(c_.records[index()], record);
     advance<A>(c_, *c_.tail);
@@ -71,6 +72,7 @@ inline bool is_local(const Connection& connection) { return connection.peer_bell
 
 // Copies into the next slot, which must be free.
 inline void fill(StoreChoice& stores, Connection& to, const void* from, std::size_t bytes) {
+  assert(SendEnd<>(to).ready() && bytes <= to.slot_bytes);
   std::byte* const slot = SendEnd<>(to).slot();
   if (!is_local(to)) return copy_bytes(slot, from, bytes, false);
   stores.copy(bytes, [&](bool past) { copy_bytes(slot, from, bytes, past); });

@@ -4,8 +4,6 @@
 #include <cassert>
 #include <utility>
 
-#include "kernels/host/pointers.h"
-#include "kernels/host/reach.h"
 #include "kernels/host/touch.h"
 
 namespace rondo::host {
@@ -15,6 +13,7 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
       element_(size_of(call.type)),
       announcer_(rank, call.announced()),
       staging_(rank, element_, announcer_.sequence(), call.slot_parts) {
+  assert(call.segments == nullptr && "SegmentedMemory runs groups");
   rank.recorder.enter();  // its announcement follows the copy of the first round
   announcer_.reserve_line();
   if (call.op == RedOp::kPreMulSum) return;  // peers must see scaled inputs
@@ -28,7 +27,7 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
   if (call.may_expose_input && reachable(call.input, places[0])) exposure_ |= kExposesInput;
   if (call.may_expose_output && reachable(call.output, places[1])) exposure_ |= kExposesOutput;
   if (((places[0] | places[1]) & kPlacePartly) && !rank_.all_same_process)
-    exposure_ = rank_.exposable(rank_.owner, call, exposure_);
+    exposure_ = rank_.hooks.exposable(rank_.hooks.owner, call, exposure_);
   if (call.may_expose_to_reads && !(exposure_ & kExposesInput)) exposure_ |= kExposesToReads;
   if (exposure_ == 0) return;
   const Exposure exposed{reinterpret_cast<std::uintptr_t>(call.input),
@@ -38,6 +37,7 @@ StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
 }
 
 Exposure StagedMemory::exposed_by(int r) const {
+  assert(r >= 0 && r < rank_.size);
   Exposure exposed;
   std::memcpy(&exposed, announcer_.line_of_peer(r).payload, sizeof(exposed));
   return exposed;
@@ -45,9 +45,10 @@ Exposure StagedMemory::exposed_by(int r) const {
 
 // Null (and the call fails) if the peer's memory cannot be mapped.
 std::byte* StagedMemory::at_place(int r, std::uint64_t place) {
+  assert(r != rank_.rank && "a rank reaches its own buffers by their pointers");
   const PeerPort& peer = rank_.peers[r];
   if (std::byte* at = reach(peer, place)) return at;
-  if (!rank_.on_first_reach(rank_.owner, r, place)) announcer_.fail();
+  if (!rank_.hooks.on_first_reach(rank_.hooks.owner, r, place)) announcer_.fail();
   return reach(peer, place);
 }
 
@@ -73,13 +74,14 @@ bool StagedMemory::must_read(int r) const {
 
 // The fence orders the look at the peer's fault after the read; withdraw() has its counterpart.
 void StagedMemory::read(int r, const Piece& piece, std::uint64_t at) {
+  assert(must_read(r) && rank_.memories.size() == static_cast<std::size_t>(rank_.size));
   const std::size_t bytes = piece.count * element_;
   const std::uint64_t from = exposed_by(r).input_pointer + piece.at * element_;
   const int error = rank_.memories[r].read(output() + at * element_, from, bytes);
   rank_.read_bytes += bytes;
   HostAtomics::fence_seq_cst();
   if (!may_touch(r) || error == 0) return;
-  rank_.on_failed_read(rank_.owner, r, error);
+  rank_.hooks.on_failed_read(rank_.hooks.owner, r, error);
   announcer_.fail();
 }
 
@@ -151,6 +153,7 @@ bool StagedMemory::find_sources(int slot, const Piece& piece, const void** sourc
 }
 
 void StagedMemory::reduce_kept(int slot, const Piece& piece, int to, std::uint64_t window) {
+  assert(to != slot && "peers still read their operands there");
   last_look_ = rank_.step + 1;
   if (announcer_.failed() || piece.count == 0) return;
   const Touch touch(rank_, exposed_by_peers());
@@ -172,6 +175,7 @@ void StagedMemory::copy_kept(int r, int slot, const Piece& piece) {
 }
 
 void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
+  assert(to.slot < kStagingSlots && to.reader < rank_.size);
   last_look_ = rank_.step + 1;
   if (announcer_.failed() || piece.count == 0) return;
   const Touch touch(rank_, exposed_by_peers());
@@ -220,6 +224,7 @@ void StagedMemory::reduce(int slot, const Piece& piece, const Delivery& to) {
 }
 
 void StagedMemory::copy(int r, int slot, const Piece& piece, std::uint64_t at) {
+  assert(r >= 0 && r < rank_.size);
   last_look_ = rank_.step + 1;
   if (announcer_.failed() || piece.count == 0) return;
   if (must_read(r)) return read(r, piece, at);
@@ -290,7 +295,7 @@ void StagedMemory::release() {
 bool StagedMemory::was_cut_off() {
   return !announcer_.failed() &&
          HostAtomics::load_acquire(*rank_.arena.withdrawals) != withdrawals_ &&
-         !rank_.still_whole(rank_.owner, call_);
+         !rank_.hooks.still_whole(rank_.hooks.owner, call_);
 }
 
 // True if a peer may wait for this rank's last step before this rank's next call: to return a
@@ -311,6 +316,7 @@ bool StagedMemory::exposed_by_peers() const {
 // A peer with a fault may have left its call: its buffers belong to its caller again. Either the
 // peer sees the Touch and waits for its end, or this rank sees the fault.
 bool StagedMemory::may_touch(int r) {
+  assert(r >= 0 && r < rank_.size);
   if (HostAtomics::load_seq_cst(*rank_.peers[r].faulted) != 0) announcer_.fail();
   return !announcer_.failed();
 }
@@ -325,7 +331,7 @@ void StagedMemory::withdraw() {
   if (exposure_ == 0) return;
   HostAtomics::store_seq_cst(*rank_.self().faulted, std::uint8_t{1});
   HostAtomics::fence_seq_cst();  // before what the program stores in the buffers
-  if (!outlast_touches(rank_)) rank_.cut_off(rank_.owner, call_, exposure_);
+  if (!outlast_touches(rank_)) rank_.hooks.cut_off(rank_.hooks.owner, call_, exposure_);
 }
 
 }  // namespace rondo::host

@@ -27,14 +27,18 @@ class Staging {
         turn_(static_cast<int>(call % kStagingSlots)),
         part_(static_cast<int>(call / kStagingSlots) & (parts - 1)) {
     assert((parts & (parts - 1)) == 0 && parts <= kSlotParts);
+    assert(element > 0 && parts > 0);
   }
 
   std::byte* of(int r, int slot, std::uint64_t window) const {
+    assert(r >= 0 && r < rank_.size && slot >= 0 && slot < kStagingSlots);
+    assert(window * element_ <= part_bytes());
     return rank_.peers[r].staging + turned(slot) * rank_.slot_bytes + begin() + window * element_;
   }
 
   // Waits until no rank reads the slot any more.
   void open(Announcer& announcer, int slot) const {
+    assert(slot >= 0 && slot < kStagingSlots);
     SlotUse& use = rank_.slots[turned(slot)];
     if (use.parts != parts_) divide(use);
     const std::uint64_t last = use.last[part_];
@@ -79,6 +83,7 @@ class Staging {
   }
 
   bool grow(int slot, std::size_t end) {
+    assert(end <= rank_.slot_bytes);
     std::size_t& committed = rank_.slots[turned(slot)].committed;
     std::size_t target = committed == 0 ? kPartedBytes : committed * 2;
     while (target < end) target *= 2;

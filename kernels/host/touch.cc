@@ -39,7 +39,8 @@ class Touches {
 bool outlast_touches(HostRank& rank) {
   const Touches touches(rank);
   Waiter waiter(rank.self().parked, rank.self().bell);
-  waiter.set_supervisor({rank.owner, rank.await_touches, rank.waiter.supervisor().suspend});
+  waiter.set_supervisor(
+      {rank.hooks.owner, rank.hooks.await_touches, rank.waiter.supervisor().suspend});
   return waiter.until([&] { return !touches.any_lasts(); },
                       {-1, rank.step, -1, &Touches::needs, &touches});
 }

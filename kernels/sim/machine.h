@@ -6,6 +6,8 @@
 // from a graph and priors; tests make uniform ones.
 #pragma once
 
+#include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -80,5 +82,33 @@ class Traffic {
   const Machine& machine_;
   std::vector<Use> used_;
 };
+
+inline Traffic::Passed Traffic::pass(int wire, double bytes, double at_ns) {
+  assert(wire >= 0 && static_cast<std::size_t>(wire) < used_.size() && bytes >= 0);
+  Use& use = used_[static_cast<std::size_t>(wire)];
+  const double takes = bytes / machine_.wire_gbs[static_cast<std::size_t>(wire)];
+  const double begin = std::max(at_ns, use.free_ns);
+  use.free_ns = begin + takes;
+  use.busy_ns += takes;
+  return {begin, begin + takes};
+}
+
+inline double Traffic::send(std::span<const int> wires, double bytes, double at_ns) {
+  Passed passed{at_ns, at_ns};
+  double end = at_ns;
+  for (const int wire : wires) {
+    passed = pass(wire, bytes, passed.begin_ns);
+    end = std::max(end, passed.end_ns);
+  }
+  return end;
+}
+
+inline int Traffic::busiest() const {
+  const auto maximum = std::max_element(
+      used_.begin(), used_.end(), [](const Use& a, const Use& b) { return a.busy_ns < b.busy_ns; });
+  return maximum == used_.end() || maximum->busy_ns == 0
+             ? -1
+             : static_cast<int>(maximum - used_.begin());
+}
 
 }  // namespace rondo::sim

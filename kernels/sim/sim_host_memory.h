@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/primitives.h"
-#include "kernels/sim/simulate_host.h"
+#include "kernels/sim/sim_host_call.h"
 #include "kernels/sim/virtual_time.h"
 
 namespace rondo::sim {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <utility>
 
 namespace rondo::sim {
@@ -28,6 +29,8 @@ double SimConnection::message_ns() const {
 }
 
 double SimConnection::send(double wire_bytes, double begin_ns, double filled_ns) {
+  assert(claimed_ - released_ < static_cast<std::uint64_t>(slots_));
+  assert(begin_ns <= filled_ns);
   const std::uint64_t slot = claimed_++ % static_cast<std::uint64_t>(slots_);
   if (route_.by_proxy) {
     turned_[slot].wire_bytes = wire_bytes;
@@ -62,6 +65,7 @@ void SimConnection::enter_wire(void* self, std::uint64_t step) {
 }
 
 void SimConnection::arrive(double at_ns) {
+  assert(sent_ < claimed_);
   ++sent_;
   if (reader_ == VirtualTime::kNone) return;
   time_.wake(std::exchange(reader_, VirtualTime::kNone), at_ns);
@@ -76,6 +80,7 @@ void SimConnection::wait_for_message() {
 }
 
 void SimConnection::release(double at_ns) {
+  assert(released_ < sent_);
   const double seen_ns = at_ns + route_.latency_ns;
   turned_[released_++ % static_cast<std::uint64_t>(slots_)].emptied_ns = seen_ns;
   if (writer_ == VirtualTime::kNone) return;

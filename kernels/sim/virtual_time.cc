@@ -31,6 +31,7 @@ TaskStacks::~TaskStacks() {
 }
 
 boost::context::stack_context TaskStacks::take() {
+  assert(!full());
   boost::context::stack_context stack;
   if (!free_.empty()) {
     stack = free_.back();
@@ -49,6 +50,7 @@ boost::context::stack_context TaskStacks::take() {
 // library could fail.
 #define BOOST_DISABLE_ASSERTS
 #include <boost/context/fiber.hpp>
+#include <cassert>
 #include <deque>
 #include <queue>
 #include <utility>
@@ -134,9 +136,13 @@ VirtualTime::Task VirtualTime::spawn(std::function<void()> run) {
   return task;
 }
 
-double VirtualTime::now_ns() const { return state_->fibers[running_].clock_ns; }
+double VirtualTime::now_ns() const {
+  assert(running_ != kNone && "only a task has a time of its own");
+  return state_->fibers[running_].clock_ns;
+}
 
 void VirtualTime::advance_to(double at_ns) {
+  assert(running_ != kNone);
   double& clock = state_->fibers[running_].clock_ns;
   if (at_ns > clock) clock = at_ns;
 }
@@ -150,6 +156,7 @@ void VirtualTime::settle() {
 }
 
 void VirtualTime::park() {
+  assert(running_ != kNone);
   state_->fibers[running_].parked = true;
   leave();
 }
@@ -163,6 +170,7 @@ void VirtualTime::leave() {
 }
 
 void VirtualTime::wake(Task task, double at_ns) {
+  assert(task < state_->fibers.size());
   State& state = *state_;
   State::Fiber& fiber = state.fibers[task];
   if (!std::exchange(fiber.parked, false)) return;
@@ -171,6 +179,8 @@ void VirtualTime::wake(Task task, double at_ns) {
 }
 
 void VirtualTime::join(Task task) {
+  assert(task != running_ && task < state_->fibers.size());
+  assert(state_->fibers[task].joined_by == kNone && "one task joins another");
   State::Fiber& other = state_->fibers[task];
   if (!other.ended) {
     other.joined_by = running_;

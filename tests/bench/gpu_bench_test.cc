@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "bench/bench_main.h"
+#include "bench/backend.h"
 #include "bench/buffers.h"
 #include "bench/gpu_lane.h"
 #include "bench/options.h"
-#include "bench/rondo_backend.h"
+#include "bench/sweep.h"
 #include "tests/bench/shell.h"
 #include "tests/support/pretended_ports.h"
 

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/bench_main.h"
 #include "bench/kinds.h"
-#include "bench/table.h"
+#include "bench/report.h"
+#include "bench/sweep.h"
 
 namespace rondo::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "bench/small_floats.h"
+#include "bench/element_types.h"
 #include "kernels/number.h"
 
 namespace rondo::bench {

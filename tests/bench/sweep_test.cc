@@ -13,7 +13,6 @@
 #include <sstream>
 #include <thread>
 
-#include "bench/bench_main.h"
 #include "bench/options.h"
 #include "tests/bench/fake_backend.h"
 #include "tests/support/temporary_folder.h"

@@ -10,7 +10,7 @@
 #include "tests/support/environment.h"
 #include "tests/support/processes.h"
 #include "tests/support/sample_calls.h"
-#include "topology/cpu_features.h"
+#include "topology/host_topology.h"
 #include "transport/connection.h"
 
 namespace rondo::test {

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/bytes.h"
-#include "collectives/communicator/child_request.h"
+#include "collectives/communicator/communicator_state.h"
 #include "tests/support/engine_rank.h"
 #include "tests/support/ports.h"
 #include "tests/support/processes.h"

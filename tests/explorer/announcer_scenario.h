@@ -70,9 +70,9 @@ class AnnouncerScenario : public Scenario {
       rank.known_sequence.resize(size_);
       rank.entered.resize(size_);
       rank.exposure.resize(size_);
-      rank.owner = this;
-      rank.on_mismatch = [](void* self, int peer, const CallRecord&, const CallRecord&,
-                            std::uint64_t) {
+      rank.hooks.owner = this;
+      rank.hooks.on_mismatch = [](void* self, int peer, const CallRecord&, const CallRecord&,
+                                  std::uint64_t) {
         auto* const scenario = static_cast<AnnouncerScenario*>(self);
         if (scenario->which_ == Calls::kUnlike) return scenario->require_unlike_lines(peer);
         scenario->machine_->require(false, "read another call's record");

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "topology/graph/graph_blob.h"
+#include "topology/graph/graph.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto graph = rondo::topology::parse_graph({reinterpret_cast<const std::byte*>(data), size});

@@ -14,7 +14,7 @@
 #include "collectives/status/diagnosis.h"
 #include "tests/support/nccl_rank.h"
 #include "tests/support/status_job.h"
-#include "transport/shm/segments_of.h"
+#include "transport/shm/host_segment.h"
 
 namespace rondo::test {
 namespace {

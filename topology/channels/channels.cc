@@ -2,6 +2,7 @@
 #include "topology/channels/channels.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 
 #include "topology/channels/packing.h"
@@ -24,6 +25,7 @@ struct Speed {
 
 // The best plan fills a wire, else it could be faster: its speed is a wire's rate over an integer.
 std::vector<Speed> speeds_of(const Wires& wires, double bound, int max_channels) {
+  assert(bound > 0 && max_channels > 0);
   std::vector<double> rates;
   for (int w = 0; w < wires.count(); ++w) rates.push_back(wires.gbs(w));
   std::sort(rates.begin(), rates.end());
@@ -65,6 +67,8 @@ Wires::Ends slowest_of(const Wires& wires, const std::vector<Channel>& channels)
     for (const int wire : route) ++load[static_cast<std::size_t>(wire)];
   };
   for (const Channel& channel : channels) {
+    assert(channel.gpus.size() == static_cast<std::size_t>(wires.gpus()));
+    assert((channel.in < 0) == (channel.out < 0));
     for (std::size_t i = 1; i < channel.gpus.size(); ++i) {
       pass(wires.between(gpu(channel.gpus[i - 1]), gpu(channel.gpus[i])));
     }

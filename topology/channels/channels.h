@@ -24,13 +24,6 @@
 
 namespace rondo::topology {
 
-struct Channel {
-  std::vector<int> gpus{};  // nodes of the graph, in the ring's order
-  int in = -1;              // node of the port by which it enters; -1: it stays on the host
-  int out = -1;             // by which it leaves; -1: it stays on the host
-  friend bool operator==(const Channel&, const Channel&) = default;
-};
-
 struct ChannelRequest {
   std::span<const int> gpus;    // nodes
   std::span<const int> nics{};  // nodes; empty: all ranks are on one host

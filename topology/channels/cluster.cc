@@ -2,6 +2,7 @@
 #include "topology/channels/cluster.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <tuple>
 
@@ -15,6 +16,7 @@ struct Way {
 };
 
 Way way_of(const ClusterHost& host, const Channel& channel, bool turned) {
+  assert(channel.gpus.size() == host.gpus.size());
   Way way{{}, channel.in, channel.out};
   for (const int gpu : channel.gpus) {
     const auto at = std::find(host.gpus.begin(), host.gpus.end(), gpu) - host.gpus.begin();
@@ -44,6 +46,7 @@ Status check(std::span<const ClusterHost> hosts) {
 using Plans = std::vector<const ChannelPlan*>;  // by host
 
 ClusterPlan join(std::span<const ClusterHost> hosts, const Plans& plans) {
+  assert(!hosts.empty() && plans.size() == hosts.size());
   ClusterPlan joined;
   std::size_t channels = plans.front()->channels.size();
   for (const ChannelPlan* plan : plans) channels = std::min(channels, plan->channels.size());

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
 #include <cmath>
 
 #include "base/double_tree.h"
@@ -23,6 +24,7 @@ std::string slowest_text(const Graph& graph, const ChannelPlan& plan) {
 }  // namespace
 
 std::vector<int> devices_of(const Channel& channel) {
+  assert(!channel.gpus.empty());
   std::vector<int> devices;
   if (channel.in >= 0) devices.push_back(channel.in);
   devices.insert(devices.end(), channel.gpus.begin(), channel.gpus.end());

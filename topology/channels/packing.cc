@@ -2,6 +2,7 @@
 #include "topology/channels/packing.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <numeric>
 #include <queue>
@@ -20,6 +21,7 @@ void add_once(std::vector<int>& list, int value) {
 
 Packing::Packing(const Wires& wires, PortUse ports, double channel_gbs)
     : wires_(wires), ports_(ports), over_network_(wires.nics() > 0) {
+  assert(channel_gbs > 0 && wires.gpus() > 0);
   for (int w = 0; w < wires.count(); ++w) {
     const double fit = wires.gbs(w) * kSlack / channel_gbs;
     free_.push_back(static_cast<int>(std::min(fit, 1e6)));
@@ -72,6 +74,7 @@ std::vector<int> Packing::sorted(int count, const std::vector<Wires::Route>& rou
 }
 
 Packing::Outcome Packing::find(int channels, std::int64_t* steps) {
+  assert(channels > 0);
   wanted_ = channels;
   steps_ = steps;
   choices_.assign(static_cast<std::size_t>(channels), {});
@@ -83,6 +86,7 @@ Packing::Outcome Packing::find(int channels, std::int64_t* steps) {
 }
 
 bool Packing::place(int channel) {
+  assert(channel >= 0 && channel <= wanted_);
   if (channel == wanted_) return true;
   if (!has_room(wanted_ - channel)) return false;
   const std::vector<bool> before = visited_;
@@ -113,6 +117,7 @@ bool Packing::has_room(int channels) const {
 
 // `after_last`: all choices so far equal the previous channel's, so the next must not be smaller.
 bool Packing::extend(int channel, bool after_last) {
+  assert(!after_last || channel > 0);
   const Choices& choices = choices_[static_cast<std::size_t>(channel)];
   const int gpus = wires_.gpus();
   const int made = static_cast<int>(choices.size()) - (over_network_ ? 1 : 0);  // GPUs; -1: no port
@@ -170,6 +175,7 @@ bool Packing::is_free(Wires::Route route) const {
 }
 
 Channel Packing::channel_of(const Choices& choices) const {
+  assert(choices.size() == static_cast<std::size_t>(wires_.gpus()) + (over_network_ ? 2 : 1));
   Channel channel;
   const std::size_t first = over_network_ ? 1 : 0;
   for (std::size_t i = first; i < first + static_cast<std::size_t>(wires_.gpus()); ++i) {
@@ -206,6 +212,7 @@ class Flow {
   }
 
   double max_flow(int from, int to) {
+    assert(from != to);
     left_ = gbs_;
     double sum = 0;
     while (const double more = add_way(at(from), at(to))) sum += more;
@@ -229,6 +236,7 @@ class Flow {
 
   // Flow added on the shortest augmenting path; 0: no path is left.
   double add_way(std::size_t from, std::size_t to) {
+    assert(left_.size() == ends_.size());
     constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
     std::vector<std::size_t> by(nodes_, kNone);
     std::vector<bool> seen(nodes_, false);

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "topology/channels/channels.h"
 #include "topology/channels/wires.h"
 
 namespace rondo::topology {

@@ -2,6 +2,7 @@
 #include "topology/channels/wires.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "topology/graph/paths.h"
 #include "topology/graph/rates.h"
@@ -55,6 +56,7 @@ Wires::Wires(const Graph& graph, std::span<const int> gpus, std::span<const int>
 }
 
 Wires::Ends Wires::ends(int wire) const {
+  assert(wire >= 0 && wire < count());
   const int links = static_cast<int>(graph_->links().size());
   if (wire >= 2 * links) {
     const int node = nic((wire - 2 * links) / 2);
@@ -66,6 +68,7 @@ Wires::Ends Wires::ends(int wire) const {
 
 int Wires::wire_between(int from, int to) const {
   const GraphLink* const link = graph_->between(from, to);
+  assert(link != nullptr && "a path follows links");
   const auto number = static_cast<int>(link - graph_->links().data());
   return 2 * number + (link->from == from ? 0 : 1);
 }

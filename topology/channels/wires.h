@@ -25,6 +25,13 @@ enum class PortUse : std::uint8_t {
   kPairs = 2,  // any two ports; every other host is passed in reverse, so that rails match
 };
 
+struct Channel {
+  std::vector<int> gpus{};  // nodes of the graph, in the ring's order
+  int in = -1;              // node of the port by which it enters; -1: it stays on the host
+  int out = -1;             // by which it leaves; -1: it stays on the host
+  friend bool operator==(const Channel&, const Channel&) = default;
+};
+
 class Wires {
  public:
   using Route = std::span<const int>;  // wires, in the order of the bytes' path

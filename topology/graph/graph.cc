@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cctype>
 #include <tuple>
 
@@ -159,6 +160,7 @@ int Graph::find(std::string_view bus_id) const {
 }
 
 const GraphLink* Graph::up(int node) const {
+  assert(node >= 0 && static_cast<std::size_t>(node) < nodes_.size());
   const int link = up_[static_cast<std::size_t>(node)];
   return link < 0 ? nullptr : &links_[static_cast<std::size_t>(link)];
 }
@@ -174,6 +176,8 @@ int Graph::numa_of(int node) const {
 }
 
 const GraphLink* Graph::between(int a, int b) const {
+  assert(a >= 0 && b >= 0);
+  assert(static_cast<std::size_t>(std::max(a, b)) < nodes_.size());
   const auto joins = [&](const GraphLink& link) {
     return (link.from == a && link.to == b) || (link.from == b && link.to == a);
   };

@@ -25,8 +25,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "topology/cpu_budget.h"
+#include "topology/graph/rates.h"
 
 namespace rondo::topology {
 
@@ -71,15 +73,6 @@ struct GraphLink {
   int count = 1;   // kNvLink: number of links; kPci: lanes, 0: unknown
   Source source = Source::kPrior;
   friend bool operator==(const GraphLink&, const GraphLink&) = default;
-};
-
-// The CPU, which decides the rate between NUMA nodes; fields as in NCCL's XML.
-struct CpuModel {
-  std::string arch{};  // "x86_64", "arm64", "ppc64"
-  std::string vendor{};
-  int family = 0;
-  int model = 0;
-  friend bool operator==(const CpuModel&, const CpuModel&) = default;
 };
 
 class Graph {
@@ -146,5 +139,13 @@ class GraphBuilder {
 // Converts a bus id as NVML, CUDA and users write it ("00000000:17:00.0", "17:00.0") to
 // "0000:17:00.0". Empty: not a bus id.
 std::string normal_bus_id(std::string_view text);
+
+// Serialises a Graph: one rank of a host finds it and sends the bytes to the others.
+//
+// Guarantees: parse_graph(serialise(graph)) equals graph, including sources. Damaged bytes that are
+// not a valid graph are an error. Only for ranks of the same build (base/bytes.h). Cost: some tens
+// of bytes per device, some microseconds to read.
+Bytes serialise(const Graph& graph);
+Result<Graph> parse_graph(ByteSpan blob);
 
 }  // namespace rondo::topology

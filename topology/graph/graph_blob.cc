@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "topology/graph/graph_blob.h"
+#include "topology/graph/graph.h"
 
 namespace rondo::topology {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "topology/graph/hwloc_graph.h"
+#include "topology/graph/host_graph.h"
 
 #include <algorithm>
 #include <charconv>

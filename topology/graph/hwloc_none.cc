@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces hwloc_discovery.cc and hwloc_graph.cc in builds that depend on glibc only
 // (RONDO_PORTABLE).
-#include "topology/graph/hwloc_graph.h"
+#include "topology/graph/host_graph.h"
 #include "topology/host_topology.h"
 
 namespace rondo::topology {

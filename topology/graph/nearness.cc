@@ -2,6 +2,7 @@
 #include "topology/graph/nearness.h"
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <tuple>
 
@@ -103,6 +104,7 @@ PathClass class_between(const Graph& graph, std::string_view bus_id, std::string
 }
 
 NearNics near_nics(const Graph& graph, std::span<const DeviceLocation> locations, int mine) {
+  assert(mine >= 0 && static_cast<std::size_t>(mine) < locations.size());
   NearNics near{tiers_of(graph, locations[static_cast<std::size_t>(mine)]), mine};
   for (int before = 0; before < mine; ++before) {
     const auto theirs = tiers_of(graph, locations[static_cast<std::size_t>(before)]);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cctype>
 #include <string>
 
@@ -14,6 +15,7 @@ constexpr std::array<std::string_view, 10> kNames = {"LOC", "NVL", "NVB", "C2C",
 
 // The path over `nodes`; its rate is that of its slowest link.
 Path along(const Graph& graph, PathClass kind, std::vector<int> nodes) {
+  assert(!nodes.empty());
   Path path{kind, 0, std::move(nodes), nullptr};
   for (std::size_t i = 1; i < path.nodes.size(); ++i) {
     const GraphLink* link = graph.between(path.nodes[i - 1], path.nodes[i]);
@@ -106,6 +108,7 @@ std::optional<PathClass> parse_path_class(std::string_view text) {
 }
 
 Path path_between(const Graph& graph, int from, int to) {
+  assert(from >= 0 && to >= 0);
   if (from == to) return {PathClass::kLoc, 0, {from}, nullptr};
   if (nvlink(graph, from, to)) return along(graph, PathClass::kNvl, {from, to});
   const int nvswitch = graph.nvswitch();

@@ -7,13 +7,8 @@
 // that GPU traffic was seen to reach across them.
 #pragma once
 
-#include <cstddef>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include "topology/graph/graph.h"
 
 namespace rondo::topology {
 
@@ -29,28 +24,16 @@ double pci_speed_of(double gbs, int lanes);
 // Rate of one NVLink of a GPU with this compute capability; 0 (unknown): the oldest NVLink's.
 double nvlink_gbs(int compute);
 
+// The CPU, which decides the rate between NUMA nodes; fields as in NCCL's XML.
+struct CpuModel {
+  std::string arch{};  // "x86_64", "arm64", "ppc64"
+  std::string vendor{};
+  int family = 0;
+  int model = 0;
+  friend bool operator==(const CpuModel&, const CpuModel&) = default;
+};
+
 // The prior of the rate between two NUMA nodes of these CPUs.
 double sockets_gbs(const CpuModel& cpu);
-
-// GB/s, each direction; 0: none, or unknown.
-struct GpuLinks {
-  double nvlink_gbs = 0;  // sum of its NVLinks to switches
-  double pci_gbs = 0;
-  int nvlinks = 0;
-  int pci_lanes = 0;
-};
-GpuLinks links_of(const Graph& graph, int gpu);
-
-struct SlowGpu {
-  std::size_t place = 0;  // index in `all`
-  std::string text;       // "NVLinks of 225 GB/s (9 of them) where most have 450 (18)"
-};
-// Finds GPUs with slower links than their peers: a degraded NVLink, a card with 8 of 16 lanes. The
-// most frequent rate is the normal one; of equally frequent rates, the fastest. Unknown rates are
-// ignored. NVLinks between GPUs are also ignored: by design some pairs have more, and a program may
-// see only a part of the GPUs. Pure functions. Cost: a look at all links per GPU.
-//
-//   for (const SlowGpu& slow : slower_than_peers(links)) warn(slow.place, slow.text);
-std::vector<SlowGpu> slower_than_peers(std::span<const GpuLinks> all);
 
 }  // namespace rondo::topology

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "base/random_bytes.h"
+#include "base/process.h"
 
 namespace rondo::auth {
 namespace {

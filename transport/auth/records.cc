@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -146,6 +147,7 @@ Status Records::seal(ByteSpan bytes, Bytes& out) {
 
 // Number of bytes still missing of the current record.
 std::size_t Records::missing() const {
+  assert(taken_ <= filled_ && filled_ <= buffer_.size());
   const std::size_t there = filled_ - taken_;
   if (there < kLength) return kLength - there;
   const std::size_t length = length_in(ByteSpan(buffer_).subspan(taken_, kLength));

@@ -2,8 +2,9 @@
 #include "transport/bootstrap/rendezvous.h"
 
 #include <algorithm>
+#include <cassert>
 
-#include "transport/bootstrap/session_state.h"
+#include "transport/bootstrap/messages.h"
 
 namespace rondo::bootstrap {
 namespace {
@@ -81,6 +82,7 @@ std::vector<Arrival> Rendezvous::follow() {
 }
 
 void Rendezvous::refuse_other_lists() {
+  assert(!names_.empty() && "only survivors have lists");
   early_until_ = net::Clock::now() + kGraceOfLists;
   drop_early_leavers();
   if (early_.empty() || error_) return;
@@ -154,6 +156,7 @@ int Rendezvous::name_of(int rank) const {
 }
 
 void Rendezvous::seat_all() {
+  assert(!full_ && joined_ == static_cast<int>(members_.size()));
   full_ = true;
   for (int rank = 0; rank < joined_; ++rank) {
     const Tree tree{rank, joined_};
@@ -177,6 +180,7 @@ void Rendezvous::collect(std::vector<pollfd>& entries) const {
 }
 
 void Rendezvous::serve(std::span<const pollfd> ready) {
+  assert(ready.size() <= guests_.size() && "as collect() listed them");
   // fail_all() and receive_from() never add or remove guests.
   for (std::size_t i = 0; i < ready.size(); ++i)
     if (ready[i].revents != 0) receive_from(*guests_[i]);

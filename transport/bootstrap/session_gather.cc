@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // all_gather over the tree: gathers all bytes at rank 0, then broadcasts them down.
 #include <algorithm>
+#include <cassert>
 
 #include "transport/bootstrap/rendezvous.h"
 #include "transport/bootstrap/session_state.h"
@@ -66,6 +67,7 @@ Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte
   ByteWriter upward;
   append_entry(upward, tree.rank, mine);
   const auto children = static_cast<std::size_t>(tree.children());
+  assert(neighbours.size() == children + (tree.root() ? 0 : 1) && "children, then the parent");
   for (std::size_t i = 0; i < children; ++i) {
     Neighbour& child = *neighbours[i];
     due_ = {i, children};
@@ -98,6 +100,7 @@ Result<SessionState::Table> SessionState::gather_round(std::span<const std::byte
 }
 
 std::vector<int> SessionState::silent() const {
+  assert(due_.first <= due_.second && due_.second <= neighbours.size());
   std::vector<int> ranks;
   for (std::size_t i = due_.first; i < due_.second; ++i)
     if (neighbours[i]->inbox.empty()) ranks.push_back(name_of(neighbours[i]->rank));
@@ -147,6 +150,7 @@ Result<bool> SessionState::drain(Neighbour& from, bool needed) {
 }
 
 Result<Bytes> SessionState::take(Neighbour& from, Message type) {
+  assert(!from.inbox.empty());
   net::Frame frame = std::move(from.inbox.front());
   from.inbox.pop_front();
   if (frame.type != type || frame.round != round_)

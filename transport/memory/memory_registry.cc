@@ -214,6 +214,7 @@ void MemoryRegistry::remove(std::uint64_t number) {
 }
 
 Result<MemoryHandle> MemoryRegistry::export_block(const MemoryBlock& block) {
+  assert(block.base != nullptr && block.bytes > 0);
   const GpuApi& api = *gpu_api();
   MemoryHandle handle;
   handle.plain.process = this_process();

@@ -2,6 +2,7 @@
 #include "transport/net/remote_links.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "base/atomics.h"
@@ -164,6 +165,7 @@ Error RemoteLinks::State::waiting_in_vain(const RemotePeer& peer, const Error& w
 }
 
 bool RemoteLinks::State::offer_control(Line& line, std::span<const std::byte> message) {
+  assert(line.out && message.size() <= kMaxControlBytes);
   Connection& c = line.out->connection();
   const std::uint64_t tail = *c.tail;
   if (tail - HostAtomics::load_acquire(*c.head) == c.slot_count) return false;
@@ -253,6 +255,7 @@ RemoteLinks::RemoteLinks(std::unique_ptr<State> state) : state_(std::move(state)
 RemoteLinks::~RemoteLinks() = default;
 
 Result<std::unique_ptr<RemoteLinks>> RemoteLinks::open(RemoteLinksOptions options) {
+  assert(options.network != nullptr && options.rank >= 0 && options.rank < options.size);
   auto state = std::make_unique<State>();
   state->network = std::move(options.network);
   state->data = std::move(options.data);
@@ -273,6 +276,7 @@ const std::vector<std::byte>& RemoteLinks::data_address_blob() const { return st
 
 void RemoteLinks::set_peers(std::vector<std::vector<std::byte>> blobs,
                             std::vector<std::vector<std::byte>> data_blobs) {
+  assert(blobs.size() == static_cast<std::size_t>(state_->options.size));
   state_->addresses = std::move(blobs);
   state_->data_addresses = std::move(data_blobs);
 }
@@ -346,6 +350,7 @@ int RemoteLinks::unflushed_data_peer() const {
 }
 
 bool RemoteLinks::data_flushed(int peer) const {
+  assert(peer >= 0 && peer < state_->options.size);
   return state_->peers[peer] == nullptr || state_->peers[peer]->data_flushed();
 }
 

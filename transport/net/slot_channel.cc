@@ -18,6 +18,7 @@ std::size_t mapped_bytes(const Connection& c) { return c.slot_bytes * c.slot_cou
 }  // namespace
 
 Result<std::unique_ptr<SlotMemory>> SlotMemory::make(int peer, const SlotShape& shape) {
+  assert(peer >= 0);
   if (shape.bytes == 0 || shape.count == 0)
     return fail(StatusCode::kInvalidArgument, "a channel of {} slots of {} bytes holds nothing",
                 shape.count, shape.bytes);

@@ -2,6 +2,7 @@
 #include "transport/plugin/sides.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 
 namespace rondo::plugin {
@@ -15,6 +16,7 @@ std::optional<net::Request> SendSide::push(const CallRecord& record,
 }
 
 Status SendSide::open(std::shared_ptr<Connection> connection, std::uint64_t token) {
+  assert(connection != nullptr && connection_ == nullptr);
   connection_ = std::move(connection);
   token_ = token;
   bodies_ = std::make_unique<PluginMemory::OfLink>(memory_, connection_);
@@ -31,6 +33,7 @@ bool SendSide::progress() {
 }
 
 bool SendSide::post() {
+  assert(sent_ <= posted_ && posted_ <= pushed_ && pushed_ - sent_ <= kDepth);
   const std::uint64_t before = posted_;
   while (posted_ < pushed_ && posted_ - sent_ < kWindow && post_next(messages_[posted_ % kDepth]))
     ++posted_;
@@ -56,6 +59,7 @@ bool SendSide::post_next(Message& message) {
 }
 
 bool SendSide::submit(Part& part, std::span<const std::byte> bytes, void* memory) {
+  assert(part.request == nullptr && !part.is_done);
   const Plugin& plugin = connection_->plugin();
   const int result = plugin.isend(connection_->get(), bytes, memory, &part.request);
   if (result != 0) error_ = plugin.failure("isend", result);
@@ -97,6 +101,7 @@ std::optional<net::Request> ReceiveSide::push(CallRecord& record, std::span<std:
 }
 
 Status ReceiveSide::open(std::shared_ptr<Connection> connection, std::uint64_t token) {
+  assert(connection != nullptr && connection_ == nullptr);
   connection_ = std::move(connection);
   token_ = token;
   bodies_ = std::make_unique<PluginMemory::OfLink>(memory_, connection_);
@@ -115,6 +120,7 @@ bool ReceiveSide::progress() {
 }
 
 void ReceiveSide::post() {
+  assert(received_ <= posted_ && posted_ <= pushed_ && pushed_ - received_ <= kDepth);
   while (posted_ < pushed_ && posted_ - received_ < kWindow && !error_ &&
          post_next(messages_[posted_ % kDepth]))
     ++posted_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/proxy/direct_memory.h"
 
+#include <cassert>
+
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
 
@@ -63,6 +65,7 @@ Status DirectArena::add_block(std::size_t bytes) {
 }
 
 Result<DirectPiece> DirectArena::take(std::size_t bytes) {
+  assert(bytes > 0 && newest_ != nullptr && used_ <= newest_->memory().bytes.size());
   const std::size_t wanted = rounded(bytes, kPiece);
   if (newest_->memory().bytes.size() - used_ < wanted) RONDO_CHECK_OK(add_block(wanted));
   std::byte* const at = newest_->memory().bytes.data() + used_;

@@ -25,10 +25,12 @@ bool is_message(const net::LinkName& name) {
 }  // namespace
 
 net::LinkName net_proxy_link(int from, int to, int lane, int channel) {
+  assert(lane >= 0 && lane < kLanesOfATree && channel >= 0 && channel < kMaxProxyChannels);
   return {from, to, net::kLanes + channel * kLanesOfATree + lane};
 }
 
 net::LinkName net_proxy_message_link(int from, int to, int channel) {
+  assert(channel >= 0 && channel < kMaxProxyMessageChannels);
   return {from, to, kFirstMessageLane + channel};
 }
 
@@ -66,6 +68,7 @@ NetProxy::~NetProxy() {
 
 Result<std::unique_ptr<NetProxy>> NetProxy::open(std::unique_ptr<net::Network> network,
                                                  const std::vector<NetProxyLine>& lines) {
+  assert(network != nullptr);
   std::unique_ptr<NetProxy> made(new NetProxy(std::move(network)));
   RONDO_CHECK_OK(made->add_first(lines));
   RONDO_TRY(made->address_, made->network_->listen());
@@ -73,6 +76,7 @@ Result<std::unique_ptr<NetProxy>> NetProxy::open(std::unique_ptr<net::Network> n
 }
 
 Status NetProxy::take(const DirectBlock& block) {
+  assert(block != nullptr);
   if (blocks_.contains(block)) return ok_status();
   RONDO_TRY(blocks_[block], network_->register_memory(block->memory()));
   return ok_status();

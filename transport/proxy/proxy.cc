@@ -63,6 +63,7 @@ bool Proxy::turn() {
 }
 
 bool Proxy::nap(std::chrono::nanoseconds at_most) {
+  assert(bell_ && at_most.count() > 0);
   naps_.store(true, std::memory_order_seq_cst);
   net::Sleeper sleeper;
   sleeper.add_fd(bell_.get());

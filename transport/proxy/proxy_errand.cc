@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/proxy/proxy_errand.h"
 
+#include <cassert>
 #include <chrono>
 
 #include "base/guard.h"
@@ -29,6 +30,7 @@ bool ProxyErrands::progress() {
 }
 
 Status ProxyErrands::run(const Step& step, const net::Deadline& deadline, const char* what) {
+  assert(step != nullptr && what != nullptr);
   const std::lock_guard alone(one_at_a_time_);
   std::unique_lock lock(mutex_);
   step_ = &step;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cassert>
 #include <cerrno>
 
 #include "base/atomics.h"
@@ -78,6 +79,7 @@ Result<void*> Arena::allocate(std::size_t bytes) {
 
 // Best fit: takes the smallest free range that is large enough, to keep large ranges whole.
 Result<std::byte*> Arena::take(std::size_t bytes) {
+  assert(bytes > 0 && bytes % alignment() == 0);
   Extent* from = nullptr;
   Ranges::iterator best;
   for (const auto& extent : extents_)
@@ -112,6 +114,7 @@ Result<Arena::Extent*> Arena::grow(std::size_t bytes) {
 }
 
 Result<Arena::Extent*> Arena::add_extent(std::size_t bytes) {
+  assert(std::has_single_bit(bytes) && bytes >= kArenaPiece);
   const std::size_t offset = (next_ + bytes - 1) & ~(bytes - 1);
   if (offset > file_ || bytes > file_ - offset)
     return fail(StatusCode::kSystemError,
@@ -154,6 +157,7 @@ Status Arena::free(void* pointer) {
   Place place = used_.extract(it);  // reuse the node: free() allocates nothing
   const auto begin = place.key();
   const auto bytes = place.mapped();
+  assert(bytes <= used_bytes_);
   used_bytes_ -= bytes;
   Extent& extent = extent_of(begin);
   if (fd_)
@@ -170,6 +174,8 @@ Status Arena::free(void* pointer) {
 }
 
 void Arena::add_free(Extent& extent, Place place) {
+  assert(place.key() >= extent.mapping.data() &&
+         place.key() + place.mapped() <= extent.mapping.data() + extent.mapping.size());
   auto after = extent.free.lower_bound(place.key());
   if (after != extent.free.end() && after->first == place.key() + place.mapped()) {
     place.mapped() += after->second;

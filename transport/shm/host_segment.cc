@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/host_segment.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -9,7 +10,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace rondo::shm {
@@ -40,6 +46,7 @@ void HostSegment::settle() {
 }
 
 Result<std::shared_ptr<HostSegment>> HostSegment::create(const SegmentShape& shape, bool watched) {
+  assert(shape.ranks > 0);
   const SegmentLayout layout(shape);
   RONDO_TRY(Fd fd, create_memfd_if_permitted(watched ? kWatchedFile : kSegmentFile, layout.total));
   RONDO_TRY(Mapping mapping, Mapping::map(fd.get(), layout.total));
@@ -62,6 +69,7 @@ Result<std::shared_ptr<HostSegment>> HostSegment::map(Fd fd, const SegmentShape&
 }
 
 PeerPort HostSegment::port(int index) const {
+  assert(index >= 0 && index < shape_.ranks);
   const SegmentLayout layout(shape_);
   std::byte* base = mapping_.data();
   const auto i = static_cast<std::size_t>(index);
@@ -71,10 +79,13 @@ PeerPort HostSegment::port(int index) const {
 }
 
 ActivityLine* HostSegment::activity(int index) const {
+  assert(index >= 0 && index < shape_.ranks);
   return &SegmentLayout(shape_).own_words(mapping_.data(), index)->activity;
 }
 
 Connection HostSegment::connection(int from, int to, int lane) const {
+  assert(from != to && from >= 0 && from < shape_.ranks && to >= 0 && to < shape_.ranks);
+  assert(lane >= 0 && lane < kLanes);
   const SegmentLayout layout(shape_);
   std::byte* base = mapping_.data() + layout.connection(from, to, lane);
   auto* words = reinterpret_cast<ConnectionWords*>(base);
@@ -90,6 +101,7 @@ Connection HostSegment::connection(int from, int to, int lane) const {
 }
 
 Result<std::size_t> HostSegment::commit_connection(int from, int to, int lane) const {
+  assert(from != to && lane >= 0 && lane < kLanes);
   const SegmentLayout layout(shape_);
   RONDO_CHECK_OK(commit(mapping_.data() + layout.connection(from, to, lane), layout.connection_each,
                         "connection slots"));
@@ -135,11 +147,52 @@ SegmentView::~SegmentView() {
 }
 
 const ActivityLine& SegmentView::activity(int index) const {
+  assert(index >= 0 && index < ranks_);
   return SegmentLayout(shape_of(ranks_)).own_words(static_cast<std::byte*>(data_), index)->activity;
 }
 
 PeerPort SegmentView::port(int index) const {
+  assert(index >= 0 && index < ranks_);
   return SegmentLayout(shape_of(ranks_)).words_of(static_cast<std::byte*>(data_), index);
+}
+
+namespace {
+
+// target: what the link of a descriptor points to.
+bool is_file(std::string_view target, std::string_view name) {
+  return target == fmt::format("/memfd:{} (deleted)", name);
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> segments_of(int pid) {
+  const std::string folder = fmt::format("/proc/{}/fd", pid);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.c_str()), closedir);
+  if (!directory) {
+    if (errno == ENOENT) return fail(StatusCode::kInvalidArgument, "there is no process {}", pid);
+    if (errno == EACCES || errno == EPERM)
+      return fail(StatusCode::kSystemError,
+                  "process {} belongs to another user: ask as that user, or as root", pid);
+    return fail_errno(errno, "cannot read {}", folder);
+  }
+  std::vector<std::pair<int, std::string>> own, watched;
+  std::set<ino_t> seen;
+  while (const dirent* entry = readdir(directory.get())) {
+    const std::string path = folder + '/' + entry->d_name;
+    char target[64] = "";
+    if (readlink(path.c_str(), target, sizeof(target) - 1) < 0) continue;
+    struct stat info {};
+    const bool is_watched = is_file(target, kWatchedFile);
+    if ((!is_watched && !is_file(target, kSegmentFile)) || stat(path.c_str(), &info) != 0 ||
+        !seen.insert(info.st_ino).second)
+      continue;
+    (is_watched ? watched : own).emplace_back(std::atoi(entry->d_name), path);
+  }
+  auto& found = watched.empty() ? own : watched;
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> paths;
+  for (auto& [number, path] : found) paths.push_back(std::move(path));
+  return paths;
 }
 
 }  // namespace rondo::shm

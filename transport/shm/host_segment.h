@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -225,5 +226,16 @@ class SegmentView {
   std::size_t bytes_;
   int ranks_;
 };
+
+// segments_of(): finds the shared memory of a process's communicators, for tools (rondo ps, rondo
+// trace).
+//
+// Guarantees: it reads only /proc; the process does not notice. Cost: a few system calls per open
+// descriptor of the process.
+//
+// Paths (/proc/PID/fd/N) of the process's HostSegments, each once, in the order of descriptors. Of
+// a process that is watched (collectives/watch) only those of the watch, which show the same ranks.
+// Errors: there is no such process, or it belongs to another user.
+Result<std::vector<std::string>> segments_of(int pid);
 
 }  // namespace rondo::shm

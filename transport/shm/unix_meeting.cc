@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -75,6 +76,7 @@ void UnixVisit::come_again(Clock::duration pause) {
 }
 
 void UnixVisit::refuse(std::string why) {
+  assert(!why.empty());
   socket_.reset();
   meeting_->why_not = std::move(why);
 }
@@ -103,6 +105,7 @@ class Gathering {
   }
 
   Result<UnixMeeting> run() {
+    assert(request_.guests.empty() || request_.listener != nullptr);
     if (!request_.guests.empty()) RONDO_CHECK_OK(open());
     for (;;) {
       for (UnixVisit& visit : visits_) visit.step();
@@ -190,6 +193,7 @@ class Gathering {
   }
 
   void miss(std::size_t guest, const std::string& why) {
+    assert(!settled(meeting_.guests[guest]) && !why.empty());
     meeting_.guests[guest].why_not =
         fmt::format("process {}: {}", request_.guests[guest].index, why);
     watches_[guest].reset();

@@ -13,7 +13,7 @@
 #include <span>
 
 #include "base/env.h"
-#include "base/random_bytes.h"
+#include "base/process.h"
 
 namespace rondo::shm {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/socket/frame.h"
 
+#include <cassert>
 #include <cstring>
 
 namespace rondo::net {
@@ -26,6 +27,7 @@ std::array<std::byte, kFrameHeader> frame_header(std::uint16_t type, std::uint32
 }
 
 void FrameParser::feed(ByteSpan bytes) {
+  assert(used_ <= buffer_.size());
   if (used_ > 0 && used_ * 2 >= buffer_.size()) {
     buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(used_));
     used_ = 0;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cerrno>
 #include <ctime>
 #include <mutex>
@@ -61,6 +62,7 @@ Deadline Deadline::of(std::chrono::nanoseconds timeout, std::function<bool()> ab
 
 Result<bool> wait_until(std::span<pollfd> entries, Clock::time_point until,
                         const Deadline& deadline, std::string_view what) {
+  assert(!what.empty());
   for (;;) {
     if (deadline.aborted && deadline.aborted())
       return fail(StatusCode::kInvalidUsage, "aborted by this process while {}", what);

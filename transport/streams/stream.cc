@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -90,6 +91,7 @@ Stream::~Stream() {
 }
 
 IoOutcome Stream::read(std::span<iovec> parts) {
+  assert(total(parts) > 0 && "0 bytes read mean the end");
   if (error_ != 0) return {0, error_, false};
   if (sealing_) return read_sealed(parts);
   ssize_t count;
@@ -128,6 +130,7 @@ IoOutcome Stream::write(std::span<iovec> parts) {
 }
 
 void Stream::seal(auth::Records records) {
+  assert(sealing_ == nullptr);
   sealing_ = std::make_unique<Sealing>(Sealing{std::move(records)});
 }
 
@@ -169,6 +172,7 @@ IoOutcome Stream::read_sealed(std::span<iovec> parts) {
 }
 
 IoOutcome Stream::write_sealed(std::span<iovec> parts) {
+  assert(!parts.empty() && parts.size() <= kMaxParts);
   Sealing& out = *sealing_;
   if (out.bytes == 0) {
     std::array<ByteSpan, kMaxParts> taken;

@@ -2,6 +2,7 @@
 #include "transport/tcp/sides.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace rondo::tcp {
@@ -21,6 +22,7 @@ std::optional<MessageHeader> parse_header(std::span<const std::byte, kHeaderByte
 }
 
 Part part_of_body(std::uint64_t bytes, int index, int sockets) {
+  assert(index >= 0 && index < sockets);
   if (bytes < kStripedFrom || sockets == 1) return {0, index == 0 ? bytes : 0};
   const auto count = static_cast<std::uint64_t>(sockets);
   const std::uint64_t share = ((bytes + count - 1) / count + kGrain - 1) / kGrain * kGrain;
@@ -30,6 +32,8 @@ Part part_of_body(std::uint64_t bytes, int index, int sockets) {
 
 std::uint64_t SendSide::push(const CallRecord& record, std::span<const std::byte> body,
                              std::uint32_t tag) {
+  assert(body.size() >> 32 == 0 && "a header has 32 bits for the size");
+  assert(pushed_ - sent_ < net::Link::kDepth);
   Outgoing& message = at(pushed_);
   message.header.bytes = static_cast<std::uint32_t>(body.size());
   message.header.number = static_cast<std::uint32_t>(pushed_);
@@ -58,6 +62,7 @@ Part SendSide::share(std::uint64_t message, int index, int sockets) {
 }
 
 std::size_t SendSide::gather(const Cursor& from, int index, int sockets, std::span<iovec> parts) {
+  assert(parts.size() >= 2 && from.message < pushed_);
   std::size_t count = 0;
   const auto add = [&](const void* begin, std::uint64_t bytes) {
     if (bytes != 0) parts[count++] = {const_cast<void*>(begin), bytes};
@@ -106,6 +111,7 @@ bool SendSide::advance(int index, net::Stream& stream, int sockets) {
 }
 
 std::uint64_t ReceiveSide::push(CallRecord& record, std::span<std::byte> room) {
+  assert(posted_ - received_ < net::Link::kDepth);
   at(posted_) = {&record, room.data(), room.size(), 0, 0};
   return posted_++;
 }
@@ -124,12 +130,14 @@ bool ReceiveSide::progress(Streams streams) {
 }
 
 std::span<std::byte> ReceiveSide::rest_of_part(const Cursor& cursor, int index, int sockets) {
+  assert(cursor.message < headers_);
   const Incoming& message = at(cursor.message);
   const Part part = part_of_body(message.bytes, index, sockets);
   return {message.room + part.begin + cursor.offset, part.bytes - cursor.offset};
 }
 
 void ReceiveSide::take_header() {
+  assert(headers_ < posted_ && stage_end_ - stage_begin_ >= kHeaderBytes);
   const auto header = parse_header(
       std::span<const std::byte, kHeaderBytes>(&stage_[stage_begin_], kHeaderBytes), headers_);
   stage_begin_ += kHeaderBytes;

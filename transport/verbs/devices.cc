@@ -105,6 +105,11 @@ std::string Gid::text() const {
   return inet_ntop(AF_INET6, bytes.data(), buffer, sizeof(buffer));
 }
 
+std::string address_text(const Endpoint& endpoint) {
+  if (!endpoint.ethernet) return fmt::format("lid {}", endpoint.lid);
+  return Gid{.bytes = endpoint.gid}.text();
+}
+
 std::string Port::name() const { return fmt::format("{}:{}", device, number); }
 
 std::vector<Port> read_ports(const std::string& root) {

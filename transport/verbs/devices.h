@@ -32,6 +32,9 @@ struct Gid {
   std::string text() const;    // in the usual notation of addresses
 };
 
+// "lid 7", or the GID as an address; for messages.
+std::string address_text(const Endpoint& endpoint);
+
 struct Port {
   std::string device{};  // "mlx5_0"
   int number = 1;        // on the device, from 1

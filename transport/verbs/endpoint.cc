@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "transport/verbs/devices.h"
-
 namespace rondo::verbs {
 namespace {
 
@@ -137,11 +135,6 @@ Result<PackedKey> parse_packed_key(ByteSpan bytes) {
         "{} bytes of a peer do not describe memory: all ranks must run the same build of Rondo",
         bytes.size());
   return key;
-}
-
-std::string address_text(const Endpoint& endpoint) {
-  if (!endpoint.ethernet) return fmt::format("lid {}", endpoint.lid);
-  return Gid{.bytes = endpoint.gid}.text();
 }
 
 }  // namespace rondo::verbs

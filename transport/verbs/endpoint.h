@@ -64,7 +64,4 @@ struct PackedKey {
 Bytes serialize(const PackedKey& key);
 Result<PackedKey> parse_packed_key(ByteSpan bytes);
 
-// "lid 7", or the GID as an address; for messages.
-std::string address_text(const Endpoint& endpoint);
-
 }  // namespace rondo::verbs

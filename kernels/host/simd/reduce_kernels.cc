@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/host/simd/reduce_kernels.h"
 
+#include <cassert>
 #include <cstring>
 
-#include "kernels/host/simd/families.h"
 #include "kernels/host/simd/reduce_portable.h"
 #include "kernels/host/simd/simd_target.h"
 
@@ -58,6 +58,7 @@ ReduceFn reduce_function(DataType type, RedOp op) {
 }
 
 void scale(void* out, const void* in, std::size_t count, DataType type, const void* scalar) {
+  assert(scalar != nullptr);
   const SimdTarget target = current_simd_target();
   switch (type) {
     case DataType::kFloat32:
@@ -75,10 +76,12 @@ void scale(void* out, const void* in, std::size_t count, DataType type, const vo
 }
 
 void widen(void* wide, const void* in, std::size_t count, DataType type) {
+  assert(is_float(type) && size_of(type) < 8);
   widen_function(current_simd_target(), type)(wide, in, count);
 }
 
 void narrow(void* out, const void* wide, std::size_t count, DataType type) {
+  assert(is_float(type) && size_of(type) < 8);
   narrow_function(current_simd_target(), type)(out, wide, count);
 }
 
@@ -88,6 +91,7 @@ void narrow(void* out, const void* wide, std::size_t count, DataType type) {
 void copy_bytes(void* to, const void* from, std::size_t bytes, bool stream) {
   constexpr std::size_t kByVectorsFrom = 4 << 10;
   if (to == from || bytes == 0) return;
+  assert(to != nullptr && from != nullptr);
   if (stream || bytes >= kByVectorsFrom) {
     vector_copy(current_simd_target())(to, from, bytes, stream);
   } else {

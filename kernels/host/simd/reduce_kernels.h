@@ -16,23 +16,9 @@
 #include <cstddef>
 
 #include "base/types.h"
+#include "kernels/host/simd/simd_target.h"
 
 namespace rondo::host {
-
-// Pointers do not have to be aligned. A target may be the same buffer as a source, at the same
-// element; any other overlap is an error of the caller.
-struct ReduceArgs {
-  const void* const* sources;  // in rank order
-  int source_count;            // at least 1; the sources form the table's balanced tree
-  void* const* targets;        // each receives the whole result
-  int target_count;            // at least 1
-  std::size_t count;           // elements
-  int rank_count;              // the divisor of avg
-  bool finish;                 // false: leave avg's sum undivided (a partial sum, rounded)
-  int streamed;                // number of leading targets stored past the caches, then a fence
-};
-
-using ReduceFn = void (*)(const ReduceArgs&);
 
 // Null exactly if !supported(type, op). kPreMulSum returns kSum's function: see scale().
 ReduceFn reduce_function(DataType type, RedOp op);

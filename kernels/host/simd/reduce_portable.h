@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "kernels/host/simd/reduce_kernels.h"
+#include "kernels/host/simd/simd_target.h"
 #include "kernels/reduce.h"
 
 namespace rondo::host::portable {

@@ -7,8 +7,8 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.
 #include "hwy/highway.h"
-#include "kernels/host/simd/families.h"
 #include "kernels/host/simd/rows-inl.h"
+#include "kernels/host/simd/simd_target.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rondo::host::HWY_NAMESPACE {

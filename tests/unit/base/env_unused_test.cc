@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL's variables that have no effect here: the registry knows each one, and a user who sets one
 // gets a message.
-#include "base/env_unused.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

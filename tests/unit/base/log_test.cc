@@ -12,8 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "base/notice.h"
-
 namespace rondo::log {
 namespace {
 

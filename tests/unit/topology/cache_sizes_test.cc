@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cache sizes from the files of simulated machines, and of this machine.
-#include "topology/cpu_features.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,6 @@
 
 #include "tests/support/temporary_folder.h"
 #include "topology/cpu_budget.h"
-#include "topology/host_identity.h"
 
 namespace rondo::topology {
 namespace {

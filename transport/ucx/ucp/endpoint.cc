@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/ucx/ucp/endpoint.h"
 
-#include "transport/ucx/ucp/message.h"
-
 namespace rondo::ucx {
 
 Result<std::shared_ptr<Endpoint>> Endpoint::open(const UcpLibrary& ucp, ucp_worker_h worker,

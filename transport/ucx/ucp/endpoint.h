@@ -10,12 +10,35 @@
 //   while (!endpoint->is_shut()) ucp.worker_progress(worker);
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "base/bytes.h"
+#include "base/types.h"
 #include "transport/ucx/ucp/operation.h"
 
 namespace rondo::ucx {
+
+// The active messages of workers: a Header and a body; a Grant; a byte that asks for an answer.
+inline constexpr unsigned kMessageId = 0, kGrantId = 1, kPingId = 2;
+
+// Precedes a message's body, which is the active message's data.
+struct Header {
+  std::uint64_t token;   // Greeting::token of the destination
+  std::uint64_t number;  // message number
+  std::uint32_t tag;
+  std::uint32_t unused;
+  CallRecord record;
+};
+static_assert(sizeof(Header) == 40);
+
+// Has no data. UCX buffers all that arrives, so a sender sends only granted messages.
+struct Grant {
+  std::uint64_t token;
+  std::uint64_t offered;   // total number of receives
+  std::uint64_t received;  // total number of messages received
+};
+static_assert(sizeof(Grant) == 24);
 
 class Endpoint {
  public:

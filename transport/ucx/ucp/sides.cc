@@ -2,6 +2,7 @@
 #include "transport/ucx/ucp/sides.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace rondo::ucx {
@@ -18,6 +19,7 @@ std::optional<net::Request> SendSide::push(const CallRecord& record,
 }
 
 void SendSide::open(std::shared_ptr<Endpoint> endpoint, std::uint64_t token) {
+  assert(endpoint != nullptr && endpoint_ == nullptr);
   endpoint_ = std::move(endpoint);
   token_ = token;
 }
@@ -41,6 +43,7 @@ bool SendSide::progress() {
 }
 
 bool SendSide::post() {
+  assert(sent_ <= posted_ && posted_ <= pushed_ && pushed_ - sent_ <= kDepth);
   const std::uint64_t before = posted_;
   for (; posted_ < std::min(pushed_, granted_) && endpoint_->failure() == UCS_OK; ++posted_) {
     Message& message = messages_[posted_ % kDepth];
@@ -97,7 +100,7 @@ bool ReceiveSide::settle() {
     const Message& message = messages_[received_ % kDepth];
     if (!message.has_come) break;
     if (message.receiving.has_failed())
-      error_ = worker_.ucp().failure("ucp_am_recv_data_nbx", message.receiving.code());
+      error_ = ucp_.failure("ucp_am_recv_data_nbx", message.receiving.code());
     if (!message.receiving.is_done()) break;
     *message.record = message.header.record;
   }
@@ -109,10 +112,10 @@ void ReceiveSide::grant() {
   if (granting_.is_pending() || endpoint_->failure() != UCS_OK) return;
   grant_.offered = pushed_;
   grant_.received = received_;
-  const ucp_request_param_t param = granting_.sending(worker_.ucp());
-  granting_.begin(worker_.ucp().am_send_nbx(endpoint_->get(), kGrantId, &grant_, sizeof(grant_),
-                                            nullptr, 0, &param));
-  if (granting_.has_failed()) error_ = worker_.ucp().failure("ucp_am_send_nbx", granting_.code());
+  const ucp_request_param_t param = granting_.sending(ucp_);
+  granting_.begin(
+      ucp_.am_send_nbx(endpoint_->get(), kGrantId, &grant_, sizeof(grant_), nullptr, 0, &param));
+  if (granting_.has_failed()) error_ = ucp_.failure("ucp_am_send_nbx", granting_.code());
 }
 
 ucs_status_t ReceiveSide::take(const Header& header, void* data, std::size_t bytes,
@@ -137,9 +140,8 @@ ucs_status_t ReceiveSide::take(const Header& header, void* data, std::size_t byt
     message.receiving.begin(nullptr);
     return UCS_OK;
   }
-  const ucp_request_param_t param = message.receiving.receiving(worker_.ucp(), message.memory);
-  message.receiving.begin(
-      worker_.ucp().am_recv_data_nbx(worker_.get(), data, message.room.data(), bytes, &param));
+  const ucp_request_param_t param = message.receiving.receiving(ucp_, message.memory);
+  message.receiving.begin(ucp_.am_recv_data_nbx(worker_, data, message.room.data(), bytes, &param));
   return UCS_INPROGRESS;  // the data is UCX's again
 }
 

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
 #include "transport/net/net.h"
-#include "transport/ucx/ucp/message.h"
-#include "transport/ucx/ucp/worker.h"
+#include "transport/ucx/ucp/endpoint.h"
 
 namespace rondo::ucx {
 
@@ -64,7 +64,7 @@ class SendSide {
 // for all receives that were posted between two calls of progress().
 class ReceiveSide {
  public:
-  explicit ReceiveSide(const Worker& worker) : worker_(worker) {}
+  ReceiveSide(const UcpLibrary& ucp, ucp_worker_h worker) : ucp_(ucp), worker_(worker) {}
 
   // Queues a receive, also before open(). nullopt: kDepth are queued.
   std::optional<net::Request> push(CallRecord& record, std::span<std::byte> room,
@@ -96,7 +96,8 @@ class ReceiveSide {
   bool settle();
   void grant();
 
-  const Worker& worker_;
+  const UcpLibrary& ucp_;
+  const ucp_worker_h worker_;  // that receives
   std::shared_ptr<Endpoint> endpoint_;
   std::array<Message, kDepth> messages_;
   std::uint64_t pushed_ = 0, received_ = 0;

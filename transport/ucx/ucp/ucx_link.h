@@ -19,6 +19,7 @@
 #include "transport/net/memory_table.h"
 #include "transport/streams/link_watch.h"
 #include "transport/ucx/ucp/sides.h"
+#include "transport/ucx/ucp/worker.h"
 
 namespace rondo::ucx {
 
@@ -63,7 +64,8 @@ class UcxLink final : public net::Link {
 
   // UCX's callbacks write here.
   struct Sides {
-    explicit Sides(const Worker& worker) : send(worker.ucp()), receive(worker) {}
+    explicit Sides(const Worker& worker)
+        : send(worker.ucp()), receive(worker.ucp(), worker.get()) {}
     bool is_pending() const { return send.is_pending() || receive.is_pending(); }
     SendSide send;
     ReceiveSide receive;

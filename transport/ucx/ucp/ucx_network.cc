@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/log.h"
+#include "transport/ucx/presence.h"
 
 namespace rondo::ucx {
 namespace {
@@ -75,6 +76,16 @@ Result<net::MemoryKey> UcxNetwork::register_memory(const net::Memory& memory) {
 bool UcxNetwork::poll() {
   const bool channels_moved = channels_->poll();
   return hub_->worker->progress() || channels_moved;
+}
+
+Result<std::string> library_version() {
+  RONDO_TRY(const UcpLibrary* const ucp, UcpLibrary::load());
+  return ucp->version();
+}
+
+Result<std::unique_ptr<net::Network>> open_network(const net::PortOptions& options) {
+  RONDO_TRY(auto network, UcxNetwork::open(options));
+  return std::unique_ptr<net::Network>(std::move(network));
 }
 
 }  // namespace rondo::ucx

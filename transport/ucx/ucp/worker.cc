@@ -8,8 +8,6 @@
 
 #include "base/log.h"
 #include "transport/auth/hmac.h"
-#include "transport/ucx/ucp/message.h"
-#include "transport/ucx/ucp/sides.h"
 
 namespace rondo::ucx {
 namespace {

@@ -19,11 +19,9 @@
 
 #include "transport/ucx/greeting.h"
 #include "transport/ucx/ucp/endpoint.h"
+#include "transport/ucx/ucp/sides.h"
 
 namespace rondo::ucx {
-
-class SendSide;
-class ReceiveSide;
 
 class Worker {
  public:

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace rondo::verbs {
 
 std::uint64_t SendSide::push(const CallRecord& record, std::span<const std::byte> body,
                              const Adapters::Keys& keys, std::uint32_t tag) {
+  assert(pushed_ - sent_ < kDepth);
   outgoing_[pushed_ % kDepth] = {record, body, keys, tag};
   return pushed_++;
 }
@@ -35,6 +37,7 @@ bool SendSide::send(std::span<const Way> ways) {
 
 // False: a queue is full.
 bool SendSide::begin(std::span<const Way> ways) {
+  assert(!ways.empty() && written_ < pushed_ && written_ < granted_);
   const std::uint64_t number = written_;
   Outgoing& message = outgoing_[number % kDepth];
   const std::size_t bytes = message.body.size();
@@ -74,6 +77,7 @@ bool SendSide::send_again(std::span<const Way> ways) {
 
 // If the rail refuses the part, the rail is lost; the peer will report the part as missing.
 void SendSide::send_part(std::uint64_t number, std::uint32_t part, const Way& way) {
+  assert(number < written_ && part < outgoing_[number % kDepth].parts);
   Outgoing& message = outgoing_[number % kDepth];
   Rail& rail = *way.rail;
   message.rails[part] = static_cast<std::uint8_t>(rail.index());
@@ -136,6 +140,7 @@ std::optional<std::string> SendSide::take_note(const LossNote& note) {
 
 std::uint64_t ReceiveSide::push(CallRecord& record, std::span<std::byte> room,
                                 const Adapters::Keys& keys, net::MemoryKey key) {
+  assert(posted_ - received_ < kDepth);
   incoming_[posted_ % kDepth] = {&record, room, keys, adapters_.needs_flush(key) ? key : 0};
   return posted_++;
 }

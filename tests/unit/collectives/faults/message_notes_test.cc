@@ -27,7 +27,7 @@ struct Pair {
     while (const auto next = sender.take(kMaxBytes)) {
       EXPECT_EQ(next->peer, 2);
       EXPECT_LE(next->message.size(), kMaxBytes);
-      receiver.report(0, next->message);
+      receiver.receive(0, next->message);
     }
   }
 };
@@ -84,8 +84,8 @@ TEST(MessageNotes, GarbageIsNoMismatch) {
   std::vector<std::byte> garbage(16 + 16, std::byte{0xff});
   garbage[8] = std::byte{1};
   for (int i = 9; i < 16; ++i) garbage[static_cast<std::size_t>(i)] = std::byte{0};
-  pair.receiver.report(0, garbage);
-  pair.receiver.report(0, std::span(garbage).first(3));
+  pair.receiver.receive(0, garbage);
+  pair.receiver.receive(0, std::span(garbage).first(3));
   EXPECT_FALSE(pair.receiver.take_mismatch());
 }
 

@@ -107,7 +107,7 @@ class StatusRanks {
       if (message[0] == std::byte{kFaultMessage}) {
         take_fault(rank, message);
       } else {
-        mine.tree->report(from, message);
+        mine.tree->receive(from, message);
       }
     }
     mine.tree->tick(now_, mine.waits);
@@ -366,7 +366,7 @@ TEST(StatusTree, LeavesAloneWhatNoRankSends) {
     Bytes damaged(sent.begin(), sent.begin() + static_cast<std::ptrdiff_t>(random() % sent.size()));
     for (std::size_t k = 16; k < damaged.size(); k += 1 + random() % 64)
       damaged[k] = static_cast<std::byte>(random());
-    ranks.of(0).tree->report(2, damaged);
+    ranks.of(0).tree->receive(2, damaged);
   }
   Bytes foreign = status_message(kStandingMessage, 1);
   item.rank = 4;

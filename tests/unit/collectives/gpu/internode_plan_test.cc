@@ -9,7 +9,7 @@
 
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/gpu/plan/gpu_plan.h"
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 #include "kernels/cuda/ll_push_args.h"
 #include "tests/unit/collectives/gpu/gpu_records.h"
 

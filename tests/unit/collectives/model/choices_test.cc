@@ -10,7 +10,7 @@
 #include "collectives/model/predictions.h"
 #include "collectives/model/ways.h"
 #include "collectives/planner/device_costs.h"
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 #include "tests/support/fixtures.h"
 
 namespace rondo::model {

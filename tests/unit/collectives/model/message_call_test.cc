@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predictions for GPU messages: never faster than the wires, an extrapolated time near the fully
 // simulated one, and within bounds of the planner's closed form.
-#include "collectives/model/message_call.h"
+#include "collectives/model/ways.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "collectives/model/predictions.h"
 #include "collectives/planner/device_costs.h"
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 #include "tests/support/fixtures.h"
 
 namespace rondo::model {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fitting rates to calls returns the rates from which the calls were generated.
-#include "collectives/planner/cost_fit.h"
+#include "collectives/planner/host_costs.h"
 
 #include <gtest/gtest.h>
 

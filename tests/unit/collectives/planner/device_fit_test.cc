@@ -9,7 +9,7 @@
 #include <random>
 
 #include "collectives/gpu/plan/explain_devices.h"
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 
 namespace rondo::gpu {
 namespace {

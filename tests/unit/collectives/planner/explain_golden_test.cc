@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/gpu/plan/gpu_plan.h"
-#include "collectives/planner/device_work.h"
+#include "collectives/planner/device_plan.h"
 #include "collectives/planner/explain.h"
 #include "tests/golden/golden.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of a group that may run as one: the largest that qualify, and the smallest that do not.
-#include "collectives/planner/fusion.h"
+#include "collectives/planner/planner.h"
 
 #include <gtest/gtest.h>
 

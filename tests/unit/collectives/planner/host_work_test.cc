@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Costs of plans: the model ranks the variants correctly wherever the order follows from their
 // work.
-#include "collectives/planner/host_work.h"
+#include "collectives/planner/planner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The diagnosis names the rank that a hung job waits for, and nobody in a job that makes progress.
 #include "collectives/status/diagnosis.h"
+#include "collectives/status/watched_ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -231,7 +232,7 @@ TEST(JobViews, FindTheRankForWhichKernelsOfOtherHostsWait) {
   RankView kernel = rank_in_call(0, 12, -1, 3), behind = rank_in_call(1, 10);
   kernel.in_kernel = true;
   JobView job = job_of({kernel, behind});
-  job.find_awaited();
+  find_awaited(&job);
   EXPECT_EQ(job.communicators[0].ranks[0].waits_for, 1);
   EXPECT_EQ(job.communicators[0].ranks[0].doing,
             "in AllReduce(count 4, float32, sum) on its GPU, waits for rank 1, for 3.0 s");

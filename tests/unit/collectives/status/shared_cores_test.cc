@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that share a CPU are named, with their host and the remedy.
-#include "collectives/status/shared_cores.h"
+#include "collectives/status/job_view.h"
 
 #include <gtest/gtest.h>
 

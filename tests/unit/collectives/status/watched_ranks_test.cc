@@ -40,7 +40,7 @@ std::vector<Blame> blamed_of(std::vector<RankView> ranks, int size = 0) {
   communicator.hash = 7;
   communicator.size = size == 0 ? static_cast<int>(ranks.size()) : size;
   communicator.ranks = std::move(ranks);
-  job.find_awaited();
+  find_awaited(&job);
   return diagnose(job);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Chrome trace has a track per rank, a slice per call, and arrows from the late rank.
-#include "collectives/trace/chrome_trace.h"
+#include "collectives/trace/trace_file.h"
 
 #include <gtest/gtest.h>
 

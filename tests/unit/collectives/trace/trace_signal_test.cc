@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Signals at which the ranks of a process write their traces.
-#include "collectives/trace/trace_signal.h"
+#include "collectives/trace/black_box.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

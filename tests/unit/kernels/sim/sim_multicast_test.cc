@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simulated sums and copies of a switch against times computed by hand.
-#include "kernels/sim/sim_multicast.h"
+#include "kernels/sim/sim_barriers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

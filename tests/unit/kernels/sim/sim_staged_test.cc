@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simulated staged calls against times computed by hand. Each rank has one wire out and one wire
 // in.
-#include "kernels/sim/sim_staged.h"
+#include "kernels/sim/sim_barriers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

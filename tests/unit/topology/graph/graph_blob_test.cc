@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serialised graphs: decoding returns an equal graph or an error.
-#include "topology/graph/graph_blob.h"
+#include "topology/graph/graph.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph of an hwloc XML file, written by hand, with devices.
-#include "topology/graph/hwloc_graph.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +11,6 @@
 #include "tests/support/temporary_folder.h"
 #include "topology/graph/describe_graph.h"
 #include "topology/graph/host_graph.h"
-#include "topology/graph/join.h"
 #include "topology/graph/paths.h"
 
 namespace rondo::topology {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins a topology file with the detected hardware.
-#include "topology/graph/join.h"
+#include "topology/graph/host_graph.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

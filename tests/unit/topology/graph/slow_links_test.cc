@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Detects GPUs with slower links than their peers, on the fixtures' machines with one link made
 // slower.
-#include "topology/graph/rates.h"
+#include "topology/graph/slow_gpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

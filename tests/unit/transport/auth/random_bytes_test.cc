@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random bytes if getrandom is forbidden, as in some sandboxes.
-#include "base/random_bytes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of links are counted by port and host of the peer, and none is lost where there are
 // more of both than entries.
-#include "transport/net/rail_counts.h"
+#include "transport/net/remote_peer.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plugin does in its first call, and the program's signal handlers after it.
-#include "transport/plugin/crash_guard.h"
+#include "transport/plugin/library.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plugin device that a rank takes, and the properties read for each interface version.
-#include "transport/plugin/device.h"
+#include "transport/plugin/plugin.h"
 
 #include <gtest/gtest.h>
 

@@ -125,7 +125,7 @@ TEST(UcxLimits, AWorkerTakesNothingWithoutAToken) {
   ::unsetenv("UCX_TLS");
   auto endpoint = stranger->endpoint_to(host->greeting(0)).value();
   ucx::SendSide sends(stranger->ucp());
-  ucx::ReceiveSide unused(*host);
+  ucx::ReceiveSide unused(host->ucp(), host->get());
   ucx::SendSide of_host(host->ucp());
   const std::uint64_t token = host->add({&of_host, &unused});
   sends.open(endpoint, token + 1);
@@ -154,7 +154,7 @@ TEST(UcxLimits, APeerThatLiesEndsItsLink) {
   ucx::SendSide confirmed(worker->ucp());
   confirmed.take({0, 10, 1});
   EXPECT_TRUE(confirmed.error()) << "what was never sent has come";
-  ucx::ReceiveSide receives(*worker);
+  ucx::ReceiveSide receives(worker->ucp(), worker->get());
   receives.open(worker->endpoint_to(worker->greeting(0)).value(), 1);
   EXPECT_EQ(receives.take({}, nullptr, 0, false), UCS_OK);
   ASSERT_TRUE(receives.error());

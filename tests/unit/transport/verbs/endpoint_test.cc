@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The description of a queue pair: decoding returns what was encoded, and refuses everything else.
 #include "transport/verbs/endpoint.h"
+#include "transport/verbs/devices.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

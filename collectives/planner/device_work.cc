@@ -149,7 +149,7 @@ struct TreePath {
 // root on links of its own has half of the data to move for each neighbour in both trees, as other
 // ranks for two of them. Elsewhere trees from the root meet on wires of several GPUs.
 double rooted_gbs(const DeviceCall& call) {
-  assert(call.record.root >= 0 && call.record.root < call.facts.ranks);
+  assert(call.record.root < call.facts.ranks);
   const int root = call.record.root, ranks = call.facts.ranks;
   const double known = reduces(call.collective) ? call.links.reduce_gbs : call.links.broadcast_gbs;
   if (root == 0 && known > 0) return known;

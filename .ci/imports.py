@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the project's Python modules import each other without a cycle.
+"""Checks that modules include or import each other without a cycle: of C++, a source with the
+header of its name (those of tests may); of Python, a file.
 
-Imports inside functions, and those that only a type checker runs, count as well. `from PACKAGE
-import NAME` imports the module NAME of the package if there is one, else the package itself. A
-module of a folder that is no package is imported by scripts that put the folder into sys.path.
+In Python imports inside functions, and those that only a type checker runs, count as well. `from
+PACKAGE import NAME` imports the module NAME of the package if there is one, else the package
+itself. A module of a folder that is no package is imported by scripts that put the folder into
+sys.path.
 """
 import ast
+import collections
 import os
 
+from folders import INCLUDE, folder_of
+
 ROOTS = ("api/torch", "api/cu13")  # the packages of wheels are below these
+CPP = (".cc", ".h", ".cu")
+# Cycles of C++ that are still there, by their first module.
+KNOWN_CYCLES = ("collectives/gpu/rank/device_rank", "kernels/cuda/kernel_rows")
 
 
 def module_of(path):
@@ -50,6 +58,19 @@ def python_imports(paths):
     return graph
 
 
+def includes(paths, place):
+    """{place: the places that it includes}, where place(path) is a path's module or folder."""
+    known, graph = set(paths), collections.defaultdict(set)
+    for path in paths:
+        graph[place(path)].update()
+        with open(path, encoding="utf-8") as file:
+            for include in filter(None, map(INCLUDE.match, file)):
+                beside = os.path.normpath(os.path.join(folder_of(path), include.group(1)))
+                target = next((name for name in (include.group(1), beside) if name in known), path)
+                graph[place(path)].add(place(target))
+    return graph
+
+
 def components(graph):
     """The strongly connected sets of a graph, each behind those that it reaches (Kosaraju)."""
     def visit(edges, node, seen, order):
@@ -86,9 +107,13 @@ def cycles(graph):
 
 def import_findings(paths):
     """Yields (path, text) for each cycle."""
-    paths = [path for path in paths if path.endswith(".py")]
-    graph = python_imports(paths)
-    names = {module_of(path): path for path in paths}
-    for nodes in cycles(graph):
+    python = [path for path in paths if path.endswith(".py")]
+    cpp = [path for path in paths if path.endswith(CPP) and not path.startswith("tests/")]
+    names = {module_of(path): path for path in python + cpp}
+    for nodes in cycles(python_imports(python)):
         text = f"a cycle of imports: {', '.join(nodes)}; let one of them get what it needs as an"
         yield names[nodes[0]], f"{text} argument"
+    for nodes in cycles(includes(cpp, module_of)):
+        if nodes[0] not in KNOWN_CYCLES:
+            text = f"a cycle of includes: {', '.join(nodes)}; move what they share"
+            yield names[nodes[0]], f"{text} to where it belongs, below all of them"

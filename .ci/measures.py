@@ -9,13 +9,12 @@ A module is a source with the header of its name. A cycle is a set of modules, f
 which each includes all others, directly or through others. The longest chain is the longest path of
 includes, on which a cycle counts as one module. Nothing is built.
 """
-import collections
 import functools
 import os
 import re
 
-from folders import INCLUDE, folder_of
-from imports import components, cycles, module_of, python_imports
+from folders import folder_of
+from imports import components, cycles, includes, module_of, python_imports
 from lint import LAYERS, TEXT, tracked
 
 PRODUCT = tuple(f"{layer}/" for layer in LAYERS if layer != "tests")
@@ -42,19 +41,6 @@ def assertions_in(paths):
     return sum(len(ASSERTION.findall(line)) for line in code)
 
 
-def includes(paths, place):
-    """{place: the places that it includes}, where place(path) is a path's module or folder."""
-    known, graph = set(paths), collections.defaultdict(set)
-    for path in paths:
-        graph[place(path)].update()
-        for line in lines_of(path):
-            if include := INCLUDE.match(line):
-                beside = os.path.normpath(os.path.join(folder_of(path), include.group(1)))
-                target = next((name for name in (include.group(1), beside) if name in known), path)
-                graph[place(path)].add(place(target))
-    return graph
-
-
 def longest_chain(graph):
     depth = {}
     for nodes in components(graph):
@@ -68,7 +54,7 @@ def main():
     product = [path for path in paths if path.startswith(PRODUCT) and path.endswith(CPP)]
     tests = [path for path in paths if path.startswith("tests/") and path.endswith(TEST_CODE)]
     short = [path for path in product if len(lines_of(path)) < SHORT]
-    modules = includes(product, lambda path: os.path.splitext(path)[0])
+    modules = includes(product, module_of)
     python = [path for path in paths if path.endswith(".py")]
     torch = [module_of(path) for path in python if path.startswith(TORCH)]
     graphs = {"modules": modules, "folders": includes(product, folder_of),

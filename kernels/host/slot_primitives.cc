@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/host/simd/reduce_kernels.h"
+#include "kernels/reduce.h"
 
 namespace rondo::host {
 

@@ -3,30 +3,40 @@
 // (membarrier): where a rank cannot from the start, all store with a barrier; where it cannot any
 // more, its sleeps are short.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
 #include "tests/support/refused_call.h"
 #include "tests/support/sample_calls.h"
+#include "tests/support/waits.h"
 
 namespace rondo::test {
 namespace {
 
-constexpr int kCalls = 40;
-constexpr std::chrono::milliseconds kLate{3};  // longer than waits spin and yield
+constexpr int kCalls = 6;
+constexpr double kAsleep = 0.002;  // seconds after which a wait neither spins nor yields
+
+// Until all ranks but this one wait in call number `call`.
+bool others_sleep(int rank, int call) {
+  return wait_until([&] {
+    const auto waits = waits_of_others({getpid()}, rank, kAsleep);
+    return waits && std::all_of(waits->begin(), waits->end(), [&](const RankView& other) {
+             return other.call == static_cast<std::uint64_t>(call);
+           });
+  });
+}
 
 // All-reduces of a line, of staging, and of slots of a ring, in turn; another rank is late each
 // time.
 void run_with_late_ranks(EngineRank& seat) {
   for (int c = 0; c < kCalls; ++c) {
-    const std::size_t count = c % 3 == 0 ? 2 : 3000;
+    const std::size_t count = c / seat.size % 2 == 0 ? 2 : 3000;
     SampleCall sample(Collective::kAllReduce, count, seat.size);
     std::fill_n(sample.input(), count, seat.rank + c);
-    if (c % seat.size == seat.rank) std::this_thread::sleep_for(kLate);
+    if (c % seat.size == seat.rank) seat.expect(others_sleep(seat.rank, c + 1), "nobody waits");
     if (const Status ran = seat.comm->run({&sample.call, 1}); !ran.ok()) return seat.report(ran);
     const int sum = seat.size * (seat.size - 1) / 2 + c * seat.size;
     const bool right = std::all_of(sample.output(), sample.output() + count,

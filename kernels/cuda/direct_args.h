@@ -154,7 +154,7 @@ struct ClearLinesArgs {
   DeviceBarrier barrier;
 };
 
-// A meeting of all devices before the copies of copy engines, or after them (meeting.h).
+// A meeting of all devices before the copies of copy engines, or after them (direct_copy.cu).
 struct MeetingArgs {
   bool begins;
   DeviceBarrier barrier;

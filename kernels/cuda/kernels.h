@@ -60,7 +60,7 @@ inline constexpr int kStagedCopyKernel = kMessagesKernel + 1;
 inline constexpr int kClearLinesKernel = kStagedCopyKernel + 1;
 // Tries P2P between two devices (p2p_probe.h).
 inline constexpr int kP2pProbeKernel = kClearLinesKernel + 1;
-// Devices meet beside copies of copy engines (meeting.h).
+// Devices meet beside copies of copy engines (direct_copy.cu).
 inline constexpr int kMeetingKernel = kP2pProbeKernel + 1;
 // Of more than kNarrowRanks ranks: sums and averages of floats. Per type: sums, averages, LL push.
 inline constexpr int kFirstWideKernel = kMeetingKernel + 1;

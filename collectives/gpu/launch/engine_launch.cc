@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between devices by copy engines (CTA policy ZERO), in symmetric windows: the devices meet
-// (kernels/cuda/meeting.h), each writes what it sends into the receivers' windows, and they meet
-// again. A rank writes at the place where its own buffer is in the window:
+// (kernels/cuda/direct_copy.cu), each writes what it sends into the receivers' windows, and they
+// meet again. A rank writes at the place where its own buffer is in the window:
 //
 //   all-gather, all-to-all, broadcast   recvbuff
 //   gather                              the root reads sendbuff; in place, where each rank's data

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "api/rondo.h"
 #include "kernels/reduce.h"
 #include "transport/cuda/streams.h"
 
@@ -337,6 +338,26 @@ void sum_until_error(NcclRank& seat, std::size_t count) {
   while ((result = sum_once(seat, buffer, count)) == ncclSuccess) {
   }
   report_and_abort(seat, result);
+}
+
+int calls_until_timeout(NcclRank& seat, const std::function<ncclResult_t()>& call) {
+  EXPECT_EQ(call(), ncclSuccess) << ncclGetLastError(seat.comm);
+  EXPECT_EQ(gpu_api()->synchronize_stream(seat.stream), kGpuSuccess);
+  EXPECT_TRUE(seat.board.meet());
+  int made = 0;
+  if (seat.rank == 1) {
+    EXPECT_TRUE(seat.wait_flag(1));
+    return made;
+  }
+  EXPECT_EQ(rondoCommSetTimeout(seat.comm, 1), ncclSuccess);
+  ncclResult_t result = ncclSuccess;
+  for (; made < 1000 && result == ncclSuccess; ++made) result = call();
+  EXPECT_EQ(result, ncclTimeout);
+  const std::string text = ncclGetLastError(seat.comm);
+  EXPECT_NE(text.find("calls ahead of rank 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("the communicator's timeout sets this limit"), std::string::npos) << text;
+  seat.board.flag = 1;
+  return made;
 }
 
 std::string differs_from_timeout(const RankProcesses& processes, int late,

@@ -2,6 +2,7 @@
 // Bodies of ranks in processes that several tests share, for any placement of GPUs.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 
 #include "tests/gpu/device_case.h"
@@ -57,6 +58,9 @@ void replay_messages_of_two_streams(NcclRank& seat);
 ncclResult_t sum_once(NcclRank& seat, DeviceBuffer& buffer, std::size_t count);
 void report_and_abort(NcclRank& seat, ncclResult_t result);
 void sum_until_error(NcclRank& seat, std::size_t count);
+// Makes the call on both of two ranks. Then rank 0 alone makes it until one ends by a timeout of a
+// second, whose error must name rank 1. Returns how many rank 0 made; of rank 1, 0.
+int calls_until_timeout(NcclRank& seat, const std::function<ncclResult_t()>& call);
 // "" if all but `late` report a timeout with this part in its text. For with_enough_time().
 std::string differs_from_timeout(const RankProcesses& processes, int late, const std::string& part);
 

@@ -4,13 +4,15 @@
 
   python bench/torch_compare.py [--ranks 2 4] [--max 64M] [--png FILE] [--json FILE] [--quick]
   python bench/torch_compare.py --only all_reduce --least 64M --no-ddp       one line of it
+  python bench/torch_compare.py --only --loaders 1                           DDP beside data loaders
   mpirun -n 2 python bench/torch_compare.py       and mpi, where this build of torch has it
 
 Needs an installed torch and api/torch (matplotlib for --png). Every call is timed on every rank;
 the slowest rank counts; figures are medians. "C" is Rondo's C function on the same memory, "async"
 is async_op=True and wait(), "fake" is torch's own backend that does nothing: the cost of any
-backend. DDP is a step of a model with 25 million parameters. Ends with the targets that were
-measured.
+backend. DDP is a step of a model with 25 million parameters; with --loaders each rank's batches
+come from that many processes of a DataLoader, which prepare a batch in some 30 ms. Ends with the
+targets that were measured.
 """
 
 import argparse
@@ -35,6 +37,7 @@ LARGE_ALL_REDUCE, LARGE_RATIO = 64 << 20, {2: 5, 4: 2.5}
 MAX_ADDED_US, MAX_ADDED_SHARE, SHARE_FROM = 8, 0.05, 256 << 10
 MAX_ASYNC_US = {2: 12}
 MAX_EXPOSED = 0.4
+WIDTH = 2500  # of DDP's model: 4 layers of WIDTH x WIDTH
 
 
 def parse_bytes(text):
@@ -108,20 +111,39 @@ def send_nothing(state, bucket):
     return done
 
 
-def ddp_steps(group, hook=None):
+class Prepared(torch.utils.data.IterableDataset):
+    """Batches without end, each the result of a computation, as decoding pictures would be."""
+
+    def __iter__(self):
+        torch.set_num_threads(1)
+        picture = torch.randn(1 << 20)
+        while True:
+            for _ in range(30):
+                picture = picture.sin().add_(1)
+            yield picture[: 4 * WIDTH].view(4, WIDTH)
+
+
+def batches_of(loaders):
+    """The batches of a rank: one from memory, again and again, or those of a DataLoader."""
+    if loaders:
+        yield from torch.utils.data.DataLoader(Prepared(), batch_size=None, num_workers=loaders)
+    batch = torch.randn(4, WIDTH)
+    while True:
+        yield batch
+
+
+def ddp_steps(group, batches, hook=None):
     """A step with gradients summed (by the hook), and one in which DDP does nothing."""
     from torch.nn.parallel import DistributedDataParallel
 
     torch.manual_seed(0)
-    width = 2500
-    layers = [torch.nn.Linear(width, width) for _ in range(4)]
+    layers = [torch.nn.Linear(WIDTH, WIDTH) for _ in range(4)]
     model = DistributedDataParallel(torch.nn.Sequential(*layers), process_group=group)
     if hook is not None:
         model.register_comm_hook(None, hook)
-    batch = torch.randn(4, width)
 
     def step():
-        model(batch).square().mean().backward()
+        model(next(batches)).square().mean().backward()
 
     def lonely():
         with model.no_sync():
@@ -130,13 +152,13 @@ def ddp_steps(group, hook=None):
     return {"step": step, "lonely": lonely}
 
 
-def ddp(groups, quick):
-    calls = {}
+def ddp(groups, options):
+    calls, batches = {}, batches_of(options.loaders)
     for name, group in groups.items():
-        for kind, call in ddp_steps(group).items():
+        for kind, call in ddp_steps(group, batches).items():
             calls[f"{name} {kind}"] = call
-    calls["nothing sent"] = ddp_steps(groups["gloo"], send_nothing)["step"]
-    return compare(calls, 100 << 20, quick)
+    calls["nothing sent"] = ddp_steps(groups["gloo"], batches, send_nothing)["step"]
+    return compare(calls, 100 << 20, options.quick)
 
 
 def all_groups(by_mpirun):
@@ -168,7 +190,7 @@ def run_rank(rank, size, init_method, options, by_mpirun=False):
                 calls["fake"] = call_of(name, fake, count, size)
             rows.append([name, byte_count, compare(calls, byte_count, options.quick)])
     both = {name: groups[name] for name in ("gloo", "rondo")}
-    steps = ddp(both, options.quick) if options.ddp and not options.quick else None
+    steps = ddp(both, options) if options.ddp and not options.quick else None
     dist.barrier()
     dist.destroy_process_group()  # threads of gloo must not outlive the interpreter
     return rows, steps
@@ -251,7 +273,8 @@ def mean_ratio(rows):
 
 def targets(size, rows, steps):
     """(what, value, limit, whether the limit is a lower one), for the measured targets."""
-    yield "smallest ratio", min(ratio_of(times) for _, _, times in rows), 1, True
+    if rows:
+        yield "smallest ratio", min(ratio_of(times) for _, _, times in rows), 1, True
     if size in MEAN_RATIO and {name for name, _, _ in rows} == set(COLLECTIVES):
         yield "geometric mean of the ratios", mean_ratio(rows), MEAN_RATIO[size], True
     with_c = {b: times for name, b, times in rows if name == "all_reduce"}
@@ -302,8 +325,9 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--least", type=parse_bytes, default=4)
     parser.add_argument("--max", type=parse_bytes, default=64 << 20)
-    parser.add_argument("--only", nargs="+", choices=COLLECTIVES, default=COLLECTIVES)
+    parser.add_argument("--only", nargs="*", choices=COLLECTIVES, default=COLLECTIVES)
     parser.add_argument("--no-ddp", action="store_false", dest="ddp")
+    parser.add_argument("--loaders", type=int, default=0, help="processes that make DDP's batches")
     parser.add_argument("--bind", action="store_true", help="a core for each rank and its threads")
     parser.add_argument("--png")
     parser.add_argument("--json")

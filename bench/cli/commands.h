@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
 #include "base/result.h"
 
 namespace rondo::cli {
@@ -31,7 +30,6 @@ int env_command(int argc, char** argv);
 int explain_command(int argc, char** argv);
 int preload_command(int argc, char** argv);
 int ps_command(int argc, char** argv);
-int report_command(int argc, char** argv);
 int run_command(int argc, char** argv);
 int simulate_command(int argc, char** argv);
 int topo_command(int argc, char** argv);
@@ -44,15 +42,6 @@ int watch_command(int argc, char** argv);
 Result<std::string> installed_library(const std::string& name);
 // libnccl.so.2, for `rondo preload` and `rondo run --preload`.
 Result<std::string> preload_library();
-
-// For `rondo report`, in report_sections.cc: the section of one results file (rondo bench, rondo
-// doctor --self-test, bench/compare.sh, rondo trace --chrome), and the page around sections. The
-// page refers to nothing outside itself; texts of files are escaped. Without gnuplot, tables appear
-// without pictures, and the section says what to install. kInvalidArgument: the document is no such
-// result.
-Result<std::string> section_of(const Json& document, const std::string& file);
-std::string html_page(const std::string& title, const std::string& sections);
-std::string escaped(const std::string& text);  // for HTML
 
 // Exit status for a wrong command line.
 inline constexpr int kUsageError = 2;

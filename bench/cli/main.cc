@@ -29,8 +29,6 @@ constexpr Command kCommands[] = {
     {"explain", "which algorithm would run a call, and why", explain_command},
     {"simulate", "predict the time of a collective on GPUs that are not here", simulate_command},
     {"tune", "measure the costs of calls on this machine, for RONDO_TUNE_FILE", tune_command},
-    {"report", "one HTML file of the results of bench, doctor --self-test and others",
-     report_command},
     {"preload", "the LD_PRELOAD=... that runs an NCCL program on Rondo", preload_command},
     {"watch", "run a program whose NCCL reports its calls, so that ps and trace see them",
      watch_command},

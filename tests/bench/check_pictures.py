@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of rondo bench --plot and pages of rondo report, as a headless browser shows them.
+"""Pictures of rondo bench --plot, as a headless browser shows them.
 
   check_pictures.py RONDO FOLDER     the pictures stay in FOLDER
 
@@ -9,7 +9,6 @@ picture or over another one. A page is no wider than its window.
 """
 import html
 import json
-import os
 import re
 import shutil
 import struct
@@ -22,7 +21,6 @@ from pathlib import Path
 RONDO, FOLDER = (Path(word).resolve() for word in sys.argv[1:])
 COLOURS = [(0xC0, 0x39, 0x2B), (0x29, 0x80, 0xB9), (0x16, 0xA0, 0x85), (0x8E, 0x44, 0xAD)]
 SIZE = ["-b", "1K", "-e", "1M", "-f", "4", "-n", "5", "-w", "1", "--no-progress"]
-RESULTS = Path(__file__).parents[2] / "bench/results/host/results.json"
 # What the browser knows of a page and of the texts of its pictures.
 PROBE = """<pre id="seen" hidden></pre><script>
 const box = (e) => {
@@ -30,9 +28,6 @@ const box = (e) => {
   return [r.left, r.top, r.right, r.bottom];
 };
 document.getElementById("seen").textContent = JSON.stringify({
-  width: document.documentElement.scrollWidth, window: innerWidth,
-  headings: [...document.querySelectorAll("h1, h2")].map((h) => h.textContent),
-  rows: document.querySelectorAll("tr").length,
   pictures: [...document.querySelectorAll("svg")].map((svg) => ({box: box(svg),
     texts: [...svg.querySelectorAll("text")].filter((t) => t.textContent.trim())
       .map((t) => ({text: t.textContent.trim(), box: box(t)}))}))});
@@ -190,20 +185,6 @@ def check_png(name, file, curves):
         print(f"{name}: panel {panel + 1}: axes {frame}")
 
 
-def check_report(page, width):
-    name = f"report-{width}"
-    pixels, seen = shown(page, name, width, 1600)
-    assert seen["width"] <= seen["window"], f"{name}: {seen['width']} of {seen['window']} wide"
-    assert [h.split(":")[0] for h in seen["headings"]] == \
-        ["Results", "Benchmark", "Self-test", "Comparison", "Trace"], seen["headings"]
-    assert len(seen["pictures"]) > 10 and seen["rows"] > 100, seen
-    for number, picture in enumerate(seen["pictures"]):
-        check_texts(f"{name}: picture {number + 1}", picture)
-    for picture in seen["pictures"][:2]:
-        check_curves(name, pixels, [int(edge) for edge in picture["box"]], 2)
-    print(f"{name}: {len(seen['pictures'])} pictures, {seen['rows']} rows, {seen['width']} wide")
-
-
 def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
     for old in FOLDER.iterdir():
@@ -217,18 +198,6 @@ def main():
               ["out of place", "in place", "baseline out of place", "baseline in place"])
     run(*bench, "--plot", FOLDER / "plain.png")
     check_png("plain", FOLDER / "plain.png", 2)
-
-    (FOLDER / "self.json").write_text(
-        run(RONDO, "doctor", "--self-test", "--quick", "--ranks", "2", "--json", statuses=(0, 1)))
-    (FOLDER / "trace.json").write_text(json.dumps({"traceEvents": [
-        {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": "rank 0"}},
-        {"ph": "X", "name": "AllReduce", "cat": "call", "pid": 0, "tid": 0, "ts": 5, "dur": 2}]}))
-    os.chdir(FOLDER)
-    run(RONDO, "report", "bench.json", "self.json", RESULTS, "trace.json", "-o", "report.html",
-        "--title", "Results")
-    page = (FOLDER / "report.html").read_text()
-    for width in (1200, 600):
-        check_report(page, width)
 
 
 main()

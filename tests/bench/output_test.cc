@@ -89,7 +89,6 @@ class CommandOutput : public testing::Test {
         {"simulate", "simulate all_reduce --ranks 4 -b 1K -e 4K"},
         {"tune",
          "tune --only reduce --max 1K --min-time 0.001 --force " + folder_.path() + "/tune"},
-        {"report", fmt::format("report {} -o {}/page.html", results, folder_.path())},
         {"preload", "preload"},
         {"watch", "watch"},
         {"env", "env"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rondo bench --plot and rondo report: what the pictures and the page contain, and bad input.
+// rondo bench --plot: what the pictures contain, and bad input.
 #include "bench/plot.h"
 
 #include <fmt/format.h>
@@ -109,73 +109,6 @@ TEST_F(Pictures, NameThePackageThatIsMissing) {
   EXPECT_EQ(ran.status, 2);
   EXPECT_NE(ran.text.find("pictures need gnuplot: apt install gnuplot-nox"), std::string::npos)
       << ran.text;
-}
-
-// ---- rondo report ----
-
-TEST_F(Pictures, OfAReportAreInThePage) {
-  ASSERT_EQ(bench("--json " + path("bench.json")).status, 0);
-  std::ofstream(path("self.json"))
-      << R"({"schema": "rondo-self-test", "seconds": 3, "problems": 1, "warnings": 0, "ranks": [{}],
-             "findings": [{"verdict": "problem", "subject": "link 0 - 1", "found": "<b>slow</b>",
-                           "remedy": "a cable"}],
-             "algorithms": [{"collective": "all_reduce", "algorithm": "ring", "calls": 10,
-                             "wrong_elements": 0, "size_bytes": 1024, "time_us": 2.5,
-                             "predicted_us": null}],
-             "links": [{"from": 0, "to": 1, "rate_gbs": 1.5, "promised_gbs": 12, "promised_by":
-                        "ports", "wrong_elements": 0}]})";
-  std::ofstream(path("compare.json"))
-      << R"({"run": {"cpu": "a CPU", "cores": 2, "commit": "abc", "date": "2026"},
-             "targets": [{"target": "as fast as MPI", "verdict": "met"}],
-             "results": [{"ranks": 4, "operation": "all_reduce", "bytes": 4,
-                          "microseconds": {"rondo": [2, 3, null], "mpich": [9]}},
-                         {"ranks": 4, "operation": "all_reduce", "bytes": 1024,
-                          "microseconds": {"rondo": [4], "mpich": [10]}},
-                         {"condition": "real", "ranks": 4, "operation": "all_reduce",
-                          "bytes": 4, "microseconds": {"rondo": [20]}}]})";
-  std::ofstream(path("trace.json")) << R"({"traceEvents": [
-             {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": "rank 0"}},
-             {"ph": "X", "name": "AllReduce", "cat": "call", "pid": 0, "tid": 0, "ts": 5000,
-              "dur": 2000},
-             {"ph": "s", "id": 1, "cat": "late", "name": "came late", "pid": 0, "tid": 0, "ts": 1}
-             ]})";
-  const ShellResult ran =
-      shell(fmt::format("cd {} && {} report bench.json self.json compare.json "
-                        "trace.json -o page.html --title 'A & B'",
-                        folder_.path(), kProgram));
-  ASSERT_EQ(ran.status, 0) << ran.text;
-  const std::string page = text_of_file(path("page.html"));
-  for (const char* text :
-       {"<h1>A &amp; B</h1>", "<h2>Benchmark: bench.json</h2>", "<h2>Self-test: self.json</h2>",
-        "<h2>Comparison: compare.json</h2>", "<h2>Trace: trace.json</h2>",
-        "&lt;b&gt;slow&lt;/b&gt;", "as fast as MPI", "<h3>all_reduce, 4 ranks, real</h3>",
-        ">rondo<", ">mpich<", ">bytes<", ">microseconds (median)<", ">AllReduce<", "0 - 1"})
-    EXPECT_NE(page.find(text), std::string::npos) << text;
-  EXPECT_EQ(count_of(page, "<svg"), 3) << "the benchmark's two and the comparison's";
-  // Nothing is fetched. Namespaces of SVG are names.
-  for (const char* outside : {"src=\"http", "src=\"//", "href=\"http", "href=\"//"})
-    EXPECT_EQ(count_of(page, outside), 0) << outside;
-  EXPECT_EQ(page.find("<script"), std::string::npos);
-  EXPECT_EQ(page.find("<b>slow"), std::string::npos);
-}
-
-TEST(Report, RefusesFilesWithoutResults) {
-  const test::TemporaryFolder folder;
-  std::ofstream(folder.path() + "/text") << "no results";
-  std::ofstream(folder.path() + "/other.json") << "{\"a\": 1}";
-  std::ofstream(folder.path() + "/cut.json") << "{\"config\": {}}";
-  const std::pair<const char*, const char*> bad[] = {
-      {"none.json", "No such file"},
-      {"text", "is not JSON"},
-      {"other.json", "'other.json' has no results: give files of rondo bench --json"},
-      {"cut.json", "'cut.json' is damaged"}};
-  for (const auto& [file, text] : bad) {
-    const ShellResult ran =
-        shell(fmt::format("cd {} && {} report {}", folder.path(), kProgram, file));
-    EXPECT_EQ(ran.status, 2) << file;
-    EXPECT_NE(ran.text.find(text), std::string::npos) << ran.text;
-    EXPECT_FALSE(std::ifstream(folder.path() + "/report.html").good());
-  }
 }
 
 }  // namespace

@@ -78,12 +78,10 @@ Workplace::~Workplace() {
 
 TrainerJob::TrainerJob(const Workplace& place, int ranks, const Arguments& more) : place_(place) {
   Arguments arguments{"--text",      place.file("text"),
-                      "--log-json",  place.file("losses.json"),
                       "--batch",     "64",
                       "--embedding", "8",
                       "--hidden",    "32",
                       "--context",   "8",
-                      "--bucket",    "2",
                       "--log-every", "1"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   static int started = 0;
@@ -119,9 +117,10 @@ bool TrainerJob::all_ended() {
 }
 
 bool TrainerJob::wait_for_step(std::int64_t step) {
-  const std::string line = "{\"step\": " + std::to_string(step) + ",";
+  char line[64];
+  std::snprintf(line, sizeof line, "step %6lld  loss", static_cast<long long>(step));
   for (const auto until = Clock::now() + kLimit; Clock::now() < until; pause()) {
-    if (read_file(place_.file("losses.json")).find(line) != std::string::npos) return true;
+    if (output().find(line) != std::string::npos) return true;
     if (all_ended()) return false;
   }
   return false;
@@ -144,26 +143,23 @@ std::vector<int> TrainerJob::wait() {
 
 std::string TrainerJob::output() const { return read_file(place_.file("output")); }
 
-std::map<std::int64_t, std::string> losses(const Workplace& place) {
-  std::map<std::int64_t, std::string> found;
-  std::istringstream lines(read_file(place.file("losses.json")));
+Outcome outcome(const TrainerJob& job) {
+  Outcome found;
+  std::istringstream lines(job.output());
   for (std::string line; std::getline(lines, line);) {
     long long step = 0;
     char loss[64];
-    if (line.find("\"event\"") != std::string::npos) continue;
-    const bool readable =
-        std::sscanf(line.c_str(), "{\"step\": %lld, \"loss\": %63[^,],", &step, loss) == 2;
-    EXPECT_TRUE(readable) << line;
-    if (!readable) continue;
-    EXPECT_TRUE(found.emplace(step, loss).second) << "step " << step << " twice";
+    if (line.rfind("done: ", 0) == 0) found.done = line;
+    if (std::sscanf(line.c_str(), "step %lld loss %63s", &step, loss) != 2) continue;
+    EXPECT_EQ(found.losses.emplace(step, loss).first->second, loss) << "step " << step;
   }
   return found;
 }
 
-std::map<std::int64_t, std::string> run(const Workplace& place, int ranks, const Arguments& more) {
+Outcome run(const Workplace& place, int ranks, const Arguments& more) {
   TrainerJob job(place, ranks, more);
   EXPECT_EQ(job.wait(), std::vector<int>(ranks, 0)) << job.output();
-  return losses(place);
+  return outcome(job);
 }
 
 }  // namespace trainer_test

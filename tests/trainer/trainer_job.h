@@ -34,13 +34,13 @@ using Arguments = std::vector<std::string>;
 
 class TrainerJob {
  public:
-  // A small model on the workplace's text, losses into its losses.json; `more` overrides.
+  // A small model on the workplace's text, which prints every step; `more` overrides.
   TrainerJob(const Workplace& place, int ranks, const Arguments& more);
   ~TrainerJob();  // kills what is left
   TrainerJob(const TrainerJob&) = delete;
   TrainerJob& operator=(const TrainerJob&) = delete;
 
-  // Waits until the log has this step (true), or everything has ended (false).
+  // Waits until this step is printed (true), or everything has ended (false).
   bool wait_for_step(std::int64_t step);
   void kill(int rank);
   // Exit statuses by rank, 128 + signal for a signal; 999 for a rank that did not end in time.
@@ -55,10 +55,15 @@ class TrainerJob {
   std::vector<int> statuses_;
 };
 
-// Step to loss, as written; fails the test on a line that cannot be read or a step written twice.
-std::map<std::int64_t, std::string> losses(const Workplace& place);
+// What a job has printed: step to loss, and the last line, which has a hash of the parameters. A
+// step that survivors repeat is printed twice; the test fails if its losses differ.
+struct Outcome {
+  std::map<std::int64_t, std::string> losses;
+  std::string done;
+};
+Outcome outcome(const TrainerJob& job);
 
-// Runs to the end, expects that all ranks succeed, returns the losses.
-std::map<std::int64_t, std::string> run(const Workplace& place, int ranks, const Arguments& more);
+// Runs to the end, and expects that all ranks succeed.
+Outcome run(const Workplace& place, int ranks, const Arguments& more);
 
 }  // namespace trainer_test

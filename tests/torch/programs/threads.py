@@ -32,7 +32,7 @@ def calls_during(asynchronous):
     tensor = torch.arange(count, dtype=torch.float64)
     parts = torch.empty(dist.get_world_size() * count, dtype=torch.float64)
     for work in (
-        dist.all_gather_single(parts, tensor, async_op=asynchronous),
+        dist.all_gather_into_tensor(parts, tensor, async_op=asynchronous),
         dist.all_reduce(tensor, async_op=asynchronous),
     ):
         if work is not None:

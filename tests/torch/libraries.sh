@@ -80,12 +80,13 @@ END
   run_pytest $venv --slow tests/torch/test_{vllm,vllm_serves,sglang}.py
 }
 
-# Ray and mpi4py, and the blocks of their pages.
+# Ray, mpi4py and torchft, and the blocks of their pages.
 with_plugins() {
   local venv=build/plugins-venv
   .ci/install.sh --torch
   [ -x $venv/bin/pip ] || python3 -m venv $venv
-  $venv/bin/pip install -q ray==2.60.0 mpi4py==4.1.2 mpich==5.0.2 torch==2.13.0 numpy pytest
+  $venv/bin/pip install -q ray==2.60.0 mpi4py==4.1.2 mpich==5.0.2 torchft==0.2.0 torch==2.13.0 \
+    numpy pytest
   install_wheel $venv
   run_pytest $venv --durations=5 tests/plugins
   PATH=$PWD/$venv/bin:$PATH python3 .ci/readme.py docs/start/{ray,mpi4py}.md

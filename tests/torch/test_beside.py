@@ -2,17 +2,31 @@
 """A group with another backend for other devices: "cpu:rondo,cuda:nccl" (here cuda:gloo)."""
 
 import gc
+import os
 
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import ranks
+from ranks import ranks, report, stay_until
+from rondo.torch.beside import mirror
 
 BESIDE = "cpu:rondo,cuda:gloo"
 since_2_14 = pytest.mark.skipif(
     tuple(map(int, torch.__version__.split(".")[:2])) < (2, 14), reason="torch before 2.14"
 )
 before_2_14 = pytest.mark.skipif(since_2_14.args[0] is False, reason="torch 2.14 or newer")
+
+
+@ranks(3)
+def test_a_mirror_names_the_ranks_that_do_not_come(rank, size):
+    """As vLLM, with Rondo on one host of two."""
+    os.environ["RONDO_INIT_TIMEOUT"] = "0.5"
+    group = dist.new_group(backend="gloo")
+    if rank == 0:
+        with pytest.raises(dist.DistBackendError, match=r"0 waited 0.5 s .* for ranks 1, 2 to use"):
+            mirror(group)
+        report("named")
+    stay_until("named")
 
 
 @before_2_14

@@ -8,11 +8,27 @@ import ctypes
 import os
 import pathlib
 from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+from datetime import timedelta
 
 from rondo import system
 
 SUCCESS, IN_PROGRESS, TIMEOUT = 0, 7, 8
 UNIQUE_ID_BYTES = 128
+DEFAULT_INIT_SECONDS = 60.0  # the library's
+
+
+def init_seconds() -> float:
+    """RONDO_INIT_TIMEOUT, for ranks that Python lets meet."""
+    text = os.environ.get("RONDO_INIT_TIMEOUT") or str(DEFAULT_INIT_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < timedelta.max.total_seconds():
+        raise RuntimeError(
+            f"rondo: RONDO_INIT_TIMEOUT={text} is no number of seconds above 0; for example 60"
+        )
+    return seconds
 
 
 class UniqueId(ctypes.Structure):

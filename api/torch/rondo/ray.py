@@ -13,8 +13,6 @@ torch is not needed.
 
 from __future__ import annotations
 
-import os
-from datetime import timedelta
 from typing import Any
 
 import ray
@@ -40,24 +38,11 @@ from ray.util.collective.types import (
 )
 
 from rondo.communicator import Communicator
+from rondo.library import init_seconds
 from rondo.ray_meeting import Meeting
 
 NAME = "RONDO"
 OPS = {ReduceOp.SUM: "sum", ReduceOp.PRODUCT: "prod", ReduceOp.MIN: "min", ReduceOp.MAX: "max"}
-DEFAULT_INIT_SECONDS = 60.0  # the library's
-
-
-def init_seconds() -> float:
-    text = os.environ.get("RONDO_INIT_TIMEOUT") or str(DEFAULT_INIT_SECONDS)
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < timedelta.max.total_seconds():
-        raise RuntimeError(
-            f"rondo: RONDO_INIT_TIMEOUT={text} is no number of seconds above 0; for example 60"
-        )
-    return seconds
 
 
 def register() -> None:

@@ -15,8 +15,9 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from rondo.library import init_seconds
 from rondo.torch.hooks import HAS_PYTHON_BACKENDS, RondoBackend
-from rondo.torch.meeting import of_new_group
+from rondo.torch.meeting import MAX_NAMED, of_new_group
 from rondo.torch.process_group import RondoProcessGroup
 from rondo.torch.traced import untraced
 
@@ -67,10 +68,29 @@ def timeout_of(group: dist.ProcessGroup) -> timedelta:
     return own or dist.constants.default_pg_timeout
 
 
+def wait_for_mirrors(store: dist.Store, rank: int, size: int) -> None:
+    """All ranks have just made a group, so one that does not come here has no Rondo. The others
+    would wait for it as long as a call may take: half an hour."""
+    keys = [f"mirrors/{each}" for each in range(size)]
+    store.set(keys[rank], "")
+    seconds = init_seconds()
+    try:
+        store.wait(keys, timedelta(seconds=seconds))
+    except RuntimeError as error:
+        away = [str(each) for each in range(size) if not store.check([keys[each]])]
+        names = f"rank{'s'[: len(away) > 1]} {', '.join(away[:MAX_NAMED])}"
+        names += " ..." * (len(away) > MAX_NAMED)
+        raise dist.DistBackendError(
+            f"rondo: rank {rank} waited {seconds:g} s (RONDO_INIT_TIMEOUT) for {names} to use "
+            "Rondo; install the same wheel on all hosts, or turn Rondo off on all"
+        ) from error
+
+
 def mirror(group: dist.ProcessGroup) -> RondoProcessGroup:
     """A group of Rondo with the ranks of a group of another backend, which stays as it is. All
     ranks of the group call this at the same time. They meet in the group's store."""
     _, store = dist.distributed_c10d._world.pg_map[group]
     store = store or dist.distributed_c10d._get_default_store()  # None: split from another group
     own = dist.PrefixStore(f"rondo.mirror/{group.group_name}", store)
+    wait_for_mirrors(own, group.rank(), group.size())
     return RondoProcessGroup(own, group.rank(), group.size(), timeout_of(group))

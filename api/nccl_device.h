@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nccl_device.h: the names of NCCL's device API, so that programs that use it compile and link.
+/* nccl_device.h: NCCL's device API, so that programs that use it compile and link.
  *
- * Rondo refuses the device API. ncclCommQueryProperties answers without it (deviceApiSupport is
+ * Rondo's library refuses the API. ncclCommQueryProperties answers without it (deviceApiSupport is
  * false), and so do the functions of teams, ranks and slots; every other function returns
  * ncclInvalidUsage, with a reason for ncclGetLastError. A program that asks before it launches such
  * kernels uses its other path.
  *
  * Structs, numbers and signatures are those of NVIDIA's header of NCCL 2.32, written anew;
  * tests/abi compares them. So a program that was compiled with this header also runs on NVIDIA's
- * library, except its kernels: nccl_device_code.h, included for device code only, gives them names
- * that stop the kernel. Works in C and C++, with or without the CUDA toolkit.
+ * library. Its kernels include nccl_device_code.h by this header: teams, addresses and barriers of
+ * ranks that reach each other's memory work, GIN stops the kernel. Works in C and C++, with or
+ * without the CUDA toolkit.
  *
  *   ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
  *   ncclCommQueryProperties(comm, &properties);
@@ -298,8 +299,8 @@ ncclResult_t ncclLLA2ACreateRequirement(int nBlocks, int nSlots, ncclLLA2AHandle
 }
 #endif
 
-#ifdef __CUDACC__
-#include "nccl_device_code.h"
 #endif
 
+#if defined(__CUDACC__) || defined(RONDO_DEVICE_PRIMITIVES)
+#include "nccl_device_code.h"
 #endif

@@ -1,31 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nccl_device_code.h: NCCL's device API for kernels. Included by nccl_device.h under nvcc or clang.
  *
- * Kernels that use these names compile. They never run on Rondo in a program that looks at results,
- * because ncclDevCommCreate refuses. If one is launched all the same, its first use of NCCL stops
- * the kernel with cudaErrorAssert and a line on stderr that says why. Nothing here reads or
- * writes memory of peers.
+ * Works: groups of threads, teams, addresses of windows and resources, barriers of the Lsa team. A
+ * name of GIN compiles, and its first use stops the kernel with cudaErrorAssert and a line on
+ * stderr that says why. Sessions of LLA2A and CFT, and ncclLsaReduceSum and its like, fail a
+ * static_assert that says what to do: build such a kernel with NVIDIA's header.
  *
- * Sessions of LLA2A and CFT, and ncclLsaReduceSum and its like, fail a static_assert that says what
- * to do: build such a kernel with NVIDIA's header, and run it on NVIDIA's library.
+ * Order: arrive() with a releasing order publishes what all threads of the group have written, to
+ * peers whose wait() has an acquiring order. Waits also end once the abort word is set
+ * (ncclDevComm's abortFlag). The layouts are those of NCCL 2.32, for NVIDIA's library: Rondo's
+ * ncclDevCommCreate refuses.
+ *
+ *   ncclLsaBarrierSession<ncclCoopCta> barrier(ncclCoopCta(), comm, ncclTeamTagLsa(), blockIdx.x);
+ *   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);
+ *   const float* theirs = static_cast<const float*>(ncclGetLsaPointer(window, 0, peer));
+ *
+ * RONDO_DEVICE_PRIMITIVES: a header with the functions of rondo_device, for an emulated GPU.
  */
 #ifndef NCCL_DEVICE_CODE_H_
 #define NCCL_DEVICE_CODE_H_
 
+#ifdef RONDO_DEVICE_PRIMITIVES
+#include RONDO_DEVICE_PRIMITIVES
+#else
 #include <cuda/atomic>
-
-#define NCCL_DEVICE_INLINE __device__ __forceinline__
-#define NCCL_HOST_DEVICE_INLINE __host__ __device__ __forceinline__
 
 namespace rondo_device {
 
 // assert() would be empty under NDEBUG.
 inline __device__ __noinline__ void refuse() {
   __assert_fail(
-      "NCCL's device API runs in kernels: Rondo does not have it, and ncclDevCommCreate said so; "
-      "use the host API where ncclCommProperties_t::deviceApiSupport is false",
+      "GIN in a kernel: Rondo's nccl_device.h does not have it; use the Lsa team, the host API "
+      "between hosts, or NVIDIA's header on NVIDIA's library",
       "nccl_device.h", 0, "a kernel");
 }
+
+inline __device__ uint32_t thread_index() { return threadIdx.x; }
+inline __device__ uint32_t thread_count() { return blockDim.x; }
+inline __device__ void sync_cta() { __syncthreads(); }
+inline __device__ void sync_lanes(uint32_t lanes) { __syncwarp(lanes); }
+template <class T>
+__device__ T load(const T* from) {
+  return *from;
+}
+inline __device__ void store(uint32_t* at, uint32_t value) { *at = value; }
+inline __device__ uint32_t load_system(uint32_t* from, cuda::memory_order order) {
+  return cuda::atomic_ref<uint32_t, cuda::thread_scope_system>(*from).load(order);
+}
+inline __device__ void store_system(uint32_t* at, uint32_t value, cuda::memory_order order) {
+  cuda::atomic_ref<uint32_t, cuda::thread_scope_system>(*at).store(value, order);
+}
+// To the memory of all ranks at a multicast address.
+inline __device__ void add_to_all(uint32_t* at, uint32_t value, bool release) {
+#if __CUDA_ARCH__ >= 900
+  if (release)
+    asm volatile("multimem.red.release.sys.global.add.u32 [%0], %1;" ::"l"(at), "r"(value)
+                 : "memory");
+  else
+    asm volatile("multimem.red.relaxed.sys.global.add.u32 [%0], %1;" ::"l"(at), "r"(value)
+                 : "memory");
+#else
+  (void)at, (void)value, (void)release;
+  refuse();
+#endif
+}
+inline __device__ uint64_t cycles() { return static_cast<uint64_t>(clock64()); }
+inline __device__ void pause() {}
+
+}  // namespace rondo_device
+#endif
+
+#define NCCL_DEVICE_INLINE __device__ __forceinline__
+#define NCCL_HOST_DEVICE_INLINE __host__ __device__ __forceinline__
+
+namespace rondo_device {
 
 template <class Result>
 __device__ Result refused() {
@@ -61,63 +109,36 @@ enum ncclGinResourceSharingMode : uint8_t {
   NCCL_GIN_RESOURCE_SHARING_THREAD = 2
 };
 
-// ---- Groups of threads: these work ---------------------------------------------------------
+// ---- Groups of threads ---------------------------------------------------------------------
 
 struct ncclCoopCta {
-  __device__ int thread_rank() const { return static_cast<int>(threadIdx.x); }
-  __device__ int size() const { return static_cast<int>(blockDim.x); }
+  __device__ int thread_rank() const { return static_cast<int>(rondo_device::thread_index()); }
+  __device__ int size() const { return static_cast<int>(rondo_device::thread_count()); }
   __device__ int num_threads() const { return size(); }
-  __device__ void sync() { __syncthreads(); }
+  __device__ void sync() { rondo_device::sync_cta(); }
 };
 
 template <int kThreads>
 struct ncclCoopTile {  // aligned threads of a warp
   static_assert(kThreads > 0 && kThreads <= 32 && (kThreads & (kThreads - 1)) == 0,
                 "a tile has 1, 2, 4, 8, 16 or 32 threads");
-  __device__ int thread_rank() const { return static_cast<int>(threadIdx.x) % kThreads; }
+  __device__ int thread_rank() const {
+    return static_cast<int>(rondo_device::thread_index()) % kThreads;
+  }
   __device__ constexpr int size() const { return kThreads; }
   __device__ constexpr int num_threads() const { return kThreads; }
   __device__ uint32_t laneMask() const {
-    const uint32_t first = threadIdx.x % 32 / kThreads * kThreads;
+    const uint32_t first = rondo_device::thread_index() % 32 / kThreads * kThreads;
     return (~0u >> (32 - kThreads)) << first;
   }
-  __device__ void sync() { __syncwarp(laneMask()); }
+  __device__ void sync() { rondo_device::sync_lanes(laneMask()); }
 };
 using ncclCoopThread = ncclCoopTile<1>;
 using ncclCoopWarp = ncclCoopTile<32>;
 
-// ---- Teams and addresses ---------------------------------------------------------------------
+#include "nccl_device_lsa.h"
 
-inline __device__ ncclTeam ncclTeamWorld(const ncclDevComm& comm) {
-  return {comm.nRanks, comm.rank, 1};
-}
-inline __device__ ncclTeam ncclTeamLsa(const ncclDevComm& comm) {
-  return {comm.lsaSize, comm.lsaRank, 1};
-}
-inline __device__ ncclTeam ncclTeamRail(const ncclDevComm&) {
-  return rondo_device::refused<ncclTeam>();
-}
-inline __device__ int ncclTeamRankToWorld(const ncclDevComm&, ncclTeam, int) {
-  return rondo_device::refused<int>();
-}
-inline __device__ int ncclTeamRankToLsa(const ncclDevComm&, ncclTeam, int) {
-  return rondo_device::refused<int>();
-}
-
-#define RONDO_POINTER_(name, ...) \
-  inline __device__ void* name(__VA_ARGS__) { return rondo_device::refused<void*>(); }
-RONDO_POINTER_(ncclGetLocalPointer, ncclWindow_t, size_t)
-RONDO_POINTER_(ncclGetLsaPointer, ncclWindow_t, size_t, int)
-RONDO_POINTER_(ncclGetPeerPointer, ncclWindow_t, size_t, int)
-RONDO_POINTER_(ncclGetPeerPointer, ncclWindow_t, size_t, ncclTeam, int)
-RONDO_POINTER_(ncclGetMultimemPointer, ncclWindow_t, size_t, ncclMultimemHandle)
-RONDO_POINTER_(ncclGetLsaMultimemPointer, ncclWindow_t, size_t, const ncclDevComm&)
-RONDO_POINTER_(ncclGetResourceBufferLocalPointer, const ncclDevComm&, ncclDevResourceHandle)
-RONDO_POINTER_(ncclGetResourceBufferLsaPointer, const ncclDevComm&, ncclDevResourceHandle, int)
-RONDO_POINTER_(ncclGetResourceBufferLsaMultimemPointer, const ncclDevComm&, ncclDevResourceHandle)
-#undef RONDO_POINTER_
-
-// ---- Barriers and GIN: any arguments -----------------------------------------------------------
+// ---- GIN, and barriers over it: any arguments --------------------------------------------------
 
 struct ncclGin_None {};
 #define RONDO_SIGNAL_(name, ...) \
@@ -179,7 +200,6 @@ using ncclGin = ncclGin_BackendMask<~0u>;
     RONDO_ACTION_(wait, )                 \
     RONDO_ACTION_(sync, )                 \
   };
-RONDO_SESSION_(ncclLsaBarrierSession)
 RONDO_SESSION_(ncclGinBarrierSession)
 RONDO_SESSION_(ncclBarrierSession)
 #undef RONDO_SESSION_
@@ -188,10 +208,9 @@ RONDO_SESSION_(ncclBarrierSession)
 
 // ---- Not there -------------------------------------------------------------------------------
 
-#define RONDO_MISSING_(name, ...)                                                             \
-  static_assert(rondo_device::Missing<__VA_ARGS__>::value, #name                              \
-                " is not in Rondo's nccl_device.h: Rondo refuses NCCL's device API. Compile " \
-                "this kernel with NVIDIA's header, for NVIDIA's library")
+#define RONDO_MISSING_(name, ...)                                \
+  static_assert(rondo_device::Missing<__VA_ARGS__>::value, #name \
+                " is not in Rondo's nccl_device.h. Compile this kernel with NVIDIA's header")
 #define RONDO_MISSING_SESSION_(name) \
   template <class Coop>              \
   struct name {                      \

@@ -283,8 +283,8 @@ stage_arm() { bash tests/abi/packages.sh arm; }
 stage_systems() { bash tests/abi/systems.sh; }
 # The recipes for conda-forge, Spack and Docker, and how a release is made.
 stage_packaging() { bash tests/abi/packages.sh recipes; }
-# rondo-ccl-cu13 and librondo-cuda1.
-stage_cuda_packages() { bash tests/abi/packages.sh cuda; }
+stage_cuda_packages() { bash tests/abi/packages.sh cuda; }  # rondo-ccl-cu13, librondo-cuda1
+stage_device_headers() { bash tests/abi/device_headers.sh; }
 # Pictures and pages of results, as a browser shows them.
 stage_pictures() {
   .ci/install.sh --pictures

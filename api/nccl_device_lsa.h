@@ -167,7 +167,9 @@ class ncclLsaBarrierSession {
     });
   }
   __device__ void wait(Coop, cuda::memory_order order) { wait_for(order, 0); }
-  // Ends with ncclTimeout after this many cycles.
+  // Ends with ncclTimeout after this many cycles, in the threads whose peers have not come: a
+  // thread of the group waits for some of the peers. An abort ends both kinds of wait with
+  // ncclSuccess in the first, ncclTimeout in this one.
   __device__ ncclResult_t wait(Coop, cuda::memory_order order, uint64_t cycles) {
     return wait_for(order, cycles);
   }

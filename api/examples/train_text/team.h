@@ -68,12 +68,10 @@ class Team {
   // mean[i]: of all shards' part[i]; a rank passes its own shards' parts, one behind the other. The
   // sum goes along a fixed tree over shards, so its bits depend on no number of ranks.
   void average(const float* parts, float* mean, std::size_t count, const Share& mine) {
-    note(rondoAllReduceOrdered(parts, mean, count, ncclFloat32, ncclAvg, mine.total, mine.first,
-                               mine.count, rondoRoundNode, comm_, rondoStreamHandle(stream_)));
+    average(parts, mean, count, ncclFloat32, mine);
   }
   void average(const double* parts, double* mean, std::size_t count, const Share& mine) {
-    note(rondoAllReduceOrdered(parts, mean, count, ncclFloat64, ncclAvg, mine.total, mine.first,
-                               mine.count, rondoRoundNode, comm_, rondoStreamHandle(stream_)));
+    average(parts, mean, count, ncclFloat64, mine);
   }
   void broadcast(void* bytes, std::size_t size, int root) {
     note(ncclBroadcast(bytes, bytes, size, ncclInt8, root, comm_, rondoStreamHandle(stream_)));
@@ -122,6 +120,13 @@ class Team {
     if (error_ == ncclSuccess && result != ncclInProgress) error_ = result;
   }
 
+  void average(const void* parts, void* mean, std::size_t count, ncclDataType_t type,
+               const Share& mine) {
+    note(rondoAllReduceOrdered(parts, mean, count, type, ncclAvg, mine.total, mine.first,
+                               mine.count, rondoRoundNode, comm_, rondoStreamHandle(stream_)));
+  }
+
+  // One try, which ends by RONDO_INIT_TIMEOUT. False: the team is as before.
   bool shrink(std::vector<int>& ended) {
     ncclComm_t smaller = nullptr;
     ncclResult_t result = ncclCommShrink(comm_, ended.data(), static_cast<int>(ended.size()),

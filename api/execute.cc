@@ -75,7 +75,7 @@ Status record_launch_events(const Share& share) {
 // Puts calls of CUDA communicators on the caller's streams now, whether blocking or nonblocking.
 Status enqueue(CallBatch& batch) {
   batch.works.clear();
-  for (const Share& share : batch.shares()) {
+  for (Share& share : batch.shares()) {
     for (const Call& call : share.calls)
       if (is_host_stream(call.stream))
         return fail(StatusCode::kInvalidArgument,

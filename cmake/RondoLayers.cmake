@@ -21,10 +21,10 @@ set(RONDO_ONCE
     collectives/communicator collectives/context collectives/faults collectives/model
     collectives/status collectives/trace collectives/watchdog
     "collectives/planner: device_reasons explain function_lists host_costs host_reasons tune_file"
-    "collectives/gpu/agree: memory_exchange"
+    "collectives/gpu/agree: process_meeting"
     "collectives/gpu/channels: multicast_memory shared_connections"
-    "collectives/gpu/plan: channel_orders channel_search explain_devices gpu_plan"
-    "collectives/gpu/rank: agree_on_plan bind_across_hosts bind_processes binding window_memory")
+    "collectives/gpu/plan: channel_orders explain_devices gpu_plan"
+    "collectives/gpu/rank: agree_on_plan bind_processes binding window_memory")
 # Sources of collectives/gpu in a build without GPUs: absent.cc instead of the engine, and the plans
 # that `rondo explain` and `rondo simulate` make for GPUs that are not present.
 set(RONDO_GPU_WITHOUT_ENGINE

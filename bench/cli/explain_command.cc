@@ -11,7 +11,7 @@
 #include "bench/cli/asked_call.h"
 #include "bench/cli/commands.h"
 #include "bench/command_line.h"
-#include "collectives/gpu/plan/channel_search.h"
+#include "collectives/gpu/plan/channel_orders.h"
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/model/predictions.h"

@@ -13,7 +13,7 @@
 #include "bench/options.h"
 #include "bench/progress.h"
 #include "bench/standard_output.h"
-#include "collectives/gpu/plan/channel_search.h"
+#include "collectives/gpu/plan/channel_orders.h"
 #include "collectives/model/host_predictions.h"
 #include "collectives/model/predictions.h"
 #include "collectives/model/ways.h"

@@ -201,7 +201,7 @@ Status Communicator::run_together(std::span<const Work> works) {
 Status Communicator::enqueue_together(std::span<const Work> works) {
   std::vector<gpu::RankWork> ranks;
   ranks.reserve(works.size());
-  for (const Work& work : works) ranks.push_back({*work.communicator->state_, work.calls});
+  for (const Work& work : works) ranks.push_back({work.communicator->state_.get(), work.calls});
   Status done = gpu::enqueue_together(ranks);
   for (const Work& work : works) {
     CommunicatorState& state = *work.communicator->state_;

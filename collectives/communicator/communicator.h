@@ -59,14 +59,14 @@ class Communicator {
 
   struct Work {
     Communicator* communicator;
-    std::span<const Call> calls;
+    std::span<Call> calls;
   };
   // Runs several communicators (ranks of this process) in one group, on this thread. Returns the
   // first error; each communicator keeps its own fault.
   static Status run_together(std::span<const Work> works);
 
-  // The same for communicators on CUDA devices: returns when all calls are on their streams. The
-  // ranks of a device synchronise on the host first.
+  // The same for communicators on CUDA devices: returns when all calls are on their streams, with
+  // the addresses of the devices. The ranks of a device synchronise on the host first.
   static Status enqueue_together(std::span<const Work> works);
 
   // The fault of this communicator, if any: its own, one that a peer on this host reported, or the

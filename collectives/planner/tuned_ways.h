@@ -2,7 +2,7 @@
 // TunedWays: the rings and trees that a tuner plugin prefers, on a grid of collectives and sizes.
 //
 // All ranks of a communicator have the same preferences, compared at init
-// (collectives/gpu/rank/tuning.cc), so plans remain pure functions of what ranks agreed on. The
+// (collectives/gpu/rank/binding.cc), so plans remain pure functions of what ranks agreed on. The
 // plugin is queried once, only for the grid; a call between two sizes uses the answer for the
 // larger one. Cost: a few hundred bytes; one look-up per plan.
 #pragma once

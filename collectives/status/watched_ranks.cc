@@ -17,7 +17,7 @@ namespace {
 using A = HostAtomics;
 
 // The thread of a watched process publishes its waits ten times a second.
-constexpr std::int64_t kWaitsStill = 1'000'000'000;
+constexpr std::int64_t kWatchedWaitsStill = 1'000'000'000;
 constexpr std::uint64_t kCallsBefore = 6, kCallsAfter = 2;  // of those that are compared
 
 const char* name_of(int phase) {
@@ -111,7 +111,8 @@ void show_watched(const PeerPort& words, const shm::ActivityLine& activity,
       watched.calls[number] = std::move(text);
   const std::int64_t seen = A::load_acquire(line.wait_seen_ns);
   const std::int64_t began = A::load_relaxed(line.wait_began_ns);
-  const bool waits_now = report.condition == RankReport::kRunning && now_ns() - seen < kWaitsStill;
+  const bool waits_now =
+      report.condition == RankReport::kRunning && now_ns() - seen < kWatchedWaitsStill;
   if (waits_now) {
     const CallRecord record = load_record(line.call);
     view->in_kernel = true;

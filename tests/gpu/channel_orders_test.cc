@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channels of GPU kernels follow the rings that the search finds: on one host and on several,
 // through which ports, and what ranks do if they find different rings.
-#include "collectives/gpu/plan/channel_search.h"
+#include "collectives/gpu/plan/channel_orders.h"
 
 #include <gtest/gtest.h>
 

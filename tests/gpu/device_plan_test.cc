@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "collectives/gpu/calls/call_run.h"
+#include "collectives/gpu/calls/posted_calls.h"
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/host_work.h"
@@ -351,17 +351,15 @@ TEST(NewStrategies, AreNotFusedAndHaveNoKernelUnlessTheirRowAllowsIt) {
   Call& posted = call.posted[0].call;
   posted.record = record_of(Collective::kAllReduce, 4);
   posted.send = posted.receive = memory;
-  const auto planned = [&](Strategy strategy) {
-    return PlannedCall{{.strategy = strategy}, posted.record, std::vector<Buffers>(1)};
-  };
   for (std::size_t i = 0; i < kStrategyCount; ++i) {
     const auto which = static_cast<Strategy>(i);
     const bool launched = launch_row(which).launch != nullptr || which == Strategy::kDirect;
     const bool has_kernel = launched && which != Strategy::kCopyEngines;  // these meet in one
-    EXPECT_EQ(planned(which).kernel() != kNoKernel, has_kernel) << i;
+    call.plan_as({.strategy = which});
+    EXPECT_EQ(call.kernel() != kNoKernel, has_kernel) << i;
     CallRun run(1, 1);
-    run.add(call, planned(which));
-    EXPECT_FALSE(run.takes(call, planned(which))) << i << ": both write the same memory";
+    run.add(call);
+    EXPECT_FALSE(run.takes(call)) << i << ": both write the same memory";
   }
 }
 

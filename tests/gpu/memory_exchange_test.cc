@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests for memory between processes, and replies that arrive too late; here the processes are
 // threads of this one.
-#include "collectives/gpu/agree/memory_exchange.h"
+#include "collectives/gpu/agree/process_meeting.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "collectives/context/agreed_facts.h"
-#include "collectives/gpu/plan/channel_search.h"
+#include "collectives/gpu/plan/channel_orders.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "tests/scale/heap.h"
 #include "topology/graph/nccl_xml.h"

@@ -68,7 +68,7 @@ struct alignas(32) MessageNote {
   CallRecord record;
 };
 
-// A process's memory request to another one and the answer (memory_exchange.h), or the memory that
+// A process's memory request to another one and the answer (process_meeting.h), or the memory that
 // a rank offers for connections (shared_connections.cc).
 struct alignas(64) MemoryNote {
   // Requests for: the leader's staging; slots for messages; a rank's memory for connections; a

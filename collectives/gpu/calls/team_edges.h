@@ -16,12 +16,12 @@
 #include "base/result.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/faults/fault.h"
-#include "collectives/gpu/calls/process_message.h"
+#include "collectives/gpu/calls/messages.h"
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/launch/direct_launches.h"
+#include "collectives/gpu/memory/device_memory.h"
 #include "collectives/gpu/memory/recall.h"
-#include "collectives/gpu/memory/suspension.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/planner/device_plan.h"
 
@@ -39,7 +39,7 @@ class TeamEdges {
   virtual DeviceConnections* connections() const = 0;  // null: nothing runs over them
   virtual const MulticastMemory* multicast() const { return nullptr; }  // null: none
   virtual StreamOrder& order() = 0;                           // open; of all that the team enqueues
-  virtual Suspension* suspension() { return nullptr; }        // null: nothing is dropped
+  virtual DeviceMemory* memory() { return nullptr; }          // null: nothing is freed
   virtual Recall* recall() { return nullptr; }                // null: no memory is lent
   virtual Status take_memory_again() { return ok_status(); }  // before calls
   virtual void add_memory(int rank, GpuMemoryUse* use) = 0;   // beside that of the connections

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/atomics.h"
-#include "collectives/gpu/memory/droppable_memory.h"
+#include "collectives/gpu/memory/device_memory.h"
 #include "kernels/cuda/end_lane.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/own_memory.h"
@@ -226,7 +226,7 @@ Status DeviceConnections::fill(int rank) {
   return check(error, "setting up connections");
 }
 
-void DeviceConnections::list_in(DroppableMemory& all, std::span<const int> process_of) {
+void DeviceConnections::list_in(DeviceMemory& all, std::span<const int> process_of) {
   lazy_->list_in(all, process_of);
   for (int r = 0; r < layout_.ranks(); ++r) {
     const std::byte* const at = memory_.of_rank[r];

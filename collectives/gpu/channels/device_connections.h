@@ -20,7 +20,6 @@
 #include "base/gpu.h"
 #include "base/result.h"
 #include "collectives/gpu/agree/process_meeting.h"
-#include "collectives/gpu/channels/fabric_slots.h"
 #include "collectives/gpu/channels/lazy_blocks.h"
 #include "collectives/gpu/plan/connection_layout.h"
 #include "kernels/cuda/connected_args.h"
@@ -29,7 +28,7 @@
 
 namespace rondo::gpu {
 
-class DroppableMemory;
+class DeviceMemory;
 
 // The memory of a layout at its addresses in this process; `keeper` frees it.
 struct ConnectionMemory {
@@ -112,7 +111,7 @@ class DeviceConnections {
   Connection bounce_buffer(const ConnectionLayout::Edge& edge, cuda::Direction direction) const;
   // Lists device memory that may be dropped while the communicator is suspended. process_of: by
   // rank; may be empty if all are in this process.
-  void list_in(DroppableMemory& all, std::span<const int> process_of);
+  void list_in(DeviceMemory& all, std::span<const int> process_of);
   // For slots and staging that a launch uses: see LazyBlocks::need().
   LazyBlocks& lazy() const { return *lazy_; }
   // Pinned memory for edges to other hosts.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/channels/lazy_blocks.h"
 
+#include <bit>
 #include <cassert>
 #include <iterator>
 #include <utility>
@@ -21,6 +22,19 @@ bool is_used(const ConnectionLayout& layout, const std::vector<bool>& here, int 
   for (int own = 0; own < layout.ranks(); ++own)
     if (here[own] && layout.uses(own, rank)) return true;
   return false;
+}
+
+const EdgeTransport& by_nvlink() { return edge_transport(EdgeTransport::kInFabric); }
+
+// On a stream of its own: kernels of other communicators may run meanwhile. The device is current.
+Status zero_block(std::byte* at, std::uint64_t bytes, const char* what) {
+  const GpuApi& api = *gpu_api();
+  GpuStream stream = nullptr;
+  RONDO_CHECK_OK(check(api.create_stream(&stream, 0), "cudaStreamCreate"));
+  GpuError error = api.fill(at, 0, bytes, stream);
+  if (error == kGpuSuccess) error = api.synchronize_stream(stream);
+  api.destroy_stream(stream);
+  return check(error, what);
 }
 
 }  // namespace
@@ -46,9 +60,18 @@ Result<std::unique_ptr<LazyBlocks>> LazyBlocks::reserve(const ConnectionLayout& 
   return made;
 }
 
-void LazyBlocks::list_in(DroppableMemory& all, std::span<const int> process_of) {
-  droppable_ = &all;
+void LazyBlocks::list_in(DeviceMemory& all, std::span<const int> process_of) {
+  memory_ = &all;
   process_of_.assign(process_of.begin(), process_of.end());
+  for (int b = 0; b < ConnectionLayout::kLazyBlocks; ++b)
+    for (int r = 0; r < ranks(); ++r) {
+      Place& place = places_[b][r];
+      if (!here_[r] || place.bytes == 0) continue;
+      const auto block = static_cast<Block>(b);
+      std::function<Status()> refill;
+      if (zeroed_by_host_[b]) refill = [this, block, r] { return zero(block, r); };
+      place.listed = all.add_absent(r, place.memory.get(), place.bytes, std::move(refill));
+    }
 }
 
 Status LazyBlocks::make_zeroed() {
@@ -61,7 +84,7 @@ Status LazyBlocks::make_zeroed() {
 Status LazyBlocks::need(Block block) {
   if (has_all_[block].load(std::memory_order_acquire)) return ok_status();
   const RelaxedCapture relaxed;
-  if (droppable_ != nullptr && !zeroed_by_host_[block]) droppable_->make_room();
+  if (memory_ != nullptr && !zeroed_by_host_[block]) memory_->make_room();
   std::lock_guard lock(mapping_);
   for (int r = 0; r < ranks(); ++r)
     if (here_[r]) RONDO_CHECK_OK(allocate(block, r));
@@ -73,31 +96,24 @@ Status LazyBlocks::need(Block block) {
 
 Status LazyBlocks::allocate(Block block, int rank) {
   assert(here_[rank]);
-  Place& place = places_[block][rank];
+  const Place& place = places_[block][rank];
+  if (place.bytes == 0) return ok_status();
+  assert(memory_ != nullptr);
   std::lock_guard lock(allocating_);
-  if (place.bytes == 0 || place.is_there) return ok_status();
-  const auto memory = memory_registry().virtual_at(place.memory.get());
-  const auto bring = [&] { return memory->bring_back(); };
-  Status made = droppable_ != nullptr ? droppable_->with_room(bring) : bring();
-  if (made.ok() && zeroed_by_host_[block]) made = zero(block, rank);
+  const Result<bool> made = memory_->allocate(place.listed);
   if (!made.ok())
     return fail(made.code(),
                 "{}: {} bytes for {} of rank {}; NCCL_BUFFSIZE and NCCL_MAX_CTAS limit what "
                 "connections take",
                 made.error().text, place.bytes, kNames[block], rank);
-  RONDO_INFO(kInit, "rank {}: {} bytes for {}", rank, place.bytes, kNames[block]);
-  std::function<Status()> refill;
-  if (zeroed_by_host_[block]) refill = [this, block, rank] { return zero(block, rank); };
-  if (droppable_ != nullptr)
-    droppable_->add(rank, place.memory.get(), place.bytes, std::move(refill));
-  place.is_there = true;
+  if (*made) RONDO_INFO(kInit, "rank {}: {} bytes for {}", rank, place.bytes, kNames[block]);
   return ok_status();
 }
 
 Status LazyBlocks::map(Block block, int rank) {
   Place& place = places_[block][rank];
-  if (place.memory == nullptr || place.is_there) return ok_status();
-  assert(ask_ && droppable_ != nullptr);
+  if (place.memory == nullptr || place.is_mapped) return ok_status();
+  assert(ask_ && memory_ != nullptr);
   const auto what = static_cast<std::uint32_t>(block * ranks() + rank);
   RONDO_TRY(const MemoryHandle handle, ask_(rank, what));
   if (!handle.file)
@@ -105,24 +121,17 @@ Status LazyBlocks::map(Block block, int rank) {
                 rank);
   std::byte* const at = place.memory.get();
   RONDO_CHECK_OK(memory_registry().virtual_at(at)->bring_back(handle.file.get()));
-  droppable_->add_mapped(process_of_[rank], {MemoryNote::kLazyBlock, what}, at,
-                         zeroed_by_host_[block]);
-  place.is_there = true;
+  memory_->add_mapped(process_of_[rank], {MemoryNote::kLazyBlock, what}, at,
+                      zeroed_by_host_[block]);
+  place.is_mapped = true;
   return ok_status();
 }
 
-// On a stream of its own: kernels of other communicators may run meanwhile.
 Status LazyBlocks::zero(Block block, int rank) const {
-  const GpuApi& api = *gpu_api();
-  const Place& place = places_[block][rank];
   const DeviceScope scope(device_);
   RONDO_CHECK_OK(scope.entered());
-  GpuStream stream = nullptr;
-  RONDO_CHECK_OK(check(api.create_stream(&stream, 0), "cudaStreamCreate"));
-  GpuError error = api.fill(place.memory.get(), 0, place.bytes, stream);
-  if (error == kGpuSuccess) error = api.synchronize_stream(stream);
-  api.destroy_stream(stream);
-  return check(error, "zeroing slots");
+  const Place& place = places_[block][rank];
+  return zero_block(place.memory.get(), place.bytes, "zeroing slots");
 }
 
 Result<MemoryHandle> LazyBlocks::give(std::uint32_t what) {
@@ -135,6 +144,36 @@ Result<MemoryHandle> LazyBlocks::give(std::uint32_t what) {
   const RelaxedCapture relaxed;
   RONDO_CHECK_OK(allocate(block, rank));
   return memory_registry().export_range(places_[block][rank].memory.get(), 1);
+}
+
+Result<FabricSlots> FabricSlots::make(const ConnectionLayout& layout, int rank, int device) {
+  FabricSlots made;
+  made.rank_ = rank;
+  made.device_ = device;
+  made.bytes_ = layout.fabric_bytes(rank);
+  made.of_rank_.resize(static_cast<std::size_t>(layout.ranks()));
+  if (made.bytes_ == 0) return made;
+  RONDO_TRY(EdgeMemory own, by_nvlink().allocate(made.bytes_, device));
+  made.handle_ = std::bit_cast<GpuFabricHandle>(own.handle.plain.ipc);
+  RONDO_CHECK_OK(
+      zero_block(own.memory.get(), made.bytes_, "zeroing slots of NVLink between hosts"));
+  made.of_rank_[static_cast<std::size_t>(rank)] = std::move(own.memory);
+  return made;
+}
+
+Status FabricSlots::map(const ConnectionLayout& layout, std::span<const GpuFabricHandle> handles) {
+  for (int r = 0; r < layout.ranks(); ++r) {
+    if (r == rank_ || layout.fabric_bytes(r) == 0) continue;
+    if (!layout.fabric_messages().share_clique(rank_, r)) continue;
+    MemoryHandle handle;
+    handle.plain.kind = PlainHandle::kFabric;
+    handle.plain.ipc = std::bit_cast<GpuIpcHandle>(handles[static_cast<std::size_t>(r)]);
+    auto mapped = by_nvlink().connect(handle, layout.fabric_bytes(r), device_);
+    if (!mapped.ok())
+      return fail(mapped.code(), "map memory of rank {} by NVLink: {}", r, mapped.error().text);
+    of_rank_[static_cast<std::size_t>(r)] = std::move(*mapped);
+  }
+  return ok_status();
 }
 
 }  // namespace rondo::gpu

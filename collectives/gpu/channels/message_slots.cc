@@ -5,18 +5,18 @@
 
 #include "base/log.h"
 #include "collectives/gpu/channels/device_connections.h"
-#include "collectives/gpu/memory/droppable_memory.h"
+#include "collectives/gpu/memory/device_memory.h"
 #include "collectives/planner/message_shape.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
 #include "transport/memory/pinned_file.h"
 
 namespace rondo::gpu {
-MessageSlots::MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
+MessageSlots::MessageSlots(MemoryExchange& exchange, DeviceMemory& memory,
                            const DeviceConnections* connections, const GpuPlan& around, int device,
                            int process, std::uint64_t staging_bytes)
     : exchange_(exchange),
-      droppable_(droppable),
+      memory_(memory),
       connections_(connections),
       around_(around),
       device_(device),
@@ -44,7 +44,7 @@ Result<MessageSlots::Slots> MessageSlots::between(int from, int to, const net::D
   const bool over_network = through.home == EdgeTransport::kAtBothEnds;
   if (through.home == EdgeTransport::kOnHost) return slots_[key] = on_host(from, to);
   const RelaxedCapture relaxed;
-  if (slots_.empty()) droppable_.make_room();
+  if (slots_.empty()) memory_.make_room();
   MappedMemory memory;
   DirectPiece direct;
   if (over_network || around_.process_of[to] == process_) {
@@ -94,7 +94,7 @@ Result<const MessageSlots::Made*> MessageSlots::make(int from, int to, DirectAre
                  piece.error().text);
     }
   }
-  auto made = droppable_.with_room([&] { return through.allocate(bytes, device_); });
+  auto made = memory_.with_room([&] { return through.allocate(bytes, device_); });
   if (!made.ok())
     return fail(made.code(),
                 "{}: {} bytes for messages of rank {} to rank {}; RONDO_GPU_STAGING sets how much "
@@ -103,7 +103,7 @@ Result<const MessageSlots::Made*> MessageSlots::make(int from, int to, DirectAre
   RONDO_INFO(kInit, "messages of rank {} to rank {}: {}, {} bytes of slots{}", from, to,
              through.name, pair_bytes(through), direct.block ? " in GPU memory" : "");
   if (!through.pinned) {
-    droppable_.add(rank, made->memory.get(), bytes);
+    memory_.add(rank, made->memory.get(), bytes);
     made->handle = {};  // it would keep the memory allocated
   }
   return &made_.emplace(pair, Made{std::move(*made), bytes, std::move(direct)}).first->second;
@@ -125,7 +125,7 @@ Status MessageSlots::connect(int from, int to, const net::Deadline& deadline) {
                 connected.error().text, to, from);
   mapped = std::move(*connected);
   if (!through.pinned)
-    droppable_.add_mapped(around_.process_of[to], {MemoryNote::kSlots, pair}, mapped.get());
+    memory_.add_mapped(around_.process_of[to], {MemoryNote::kSlots, pair}, mapped.get());
   return ok_status();
 }
 

@@ -5,7 +5,7 @@
 // (process_messages.h).
 //
 // P2P: the receiver's process makes the slots when the first message of the pair is enqueued on
-// either side, and the sender's requests them (memory_exchange.h). So no third rank is needed, and
+// either side, and the sender's requests them (process_meeting.h). So no third rank is needed, and
 // sent data outlives its sender. Host: they are in the connections' host memory, from init on,
 // because pinning may wait for streams that wait for a message. By network each side makes its own,
 // without a request; the words are before the slots, in pinned memory, and the slots are with them
@@ -20,7 +20,10 @@
 #include <mutex>
 #include <vector>
 
-#include "collectives/gpu/agree/memory_exchange.h"
+#include "base/gpu.h"
+#include "base/result.h"
+#include "collectives/gpu/agree/process_meeting.h"
+#include "collectives/gpu/plan/connection_layout.h"
 #include "collectives/gpu/plan/edge_transport.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "kernels/cuda/message_args.h"
@@ -29,7 +32,7 @@
 namespace rondo::gpu {
 
 class DeviceConnections;
-class DroppableMemory;
+class DeviceMemory;
 
 class MessageSlots {
  public:
@@ -45,9 +48,8 @@ class MessageSlots {
   // device accesses the slots of its messages.
   // connections: with the slots between ranks of this host that do not reach each other; null: all
   // do.
-  MessageSlots(MemoryExchange& exchange, DroppableMemory& droppable,
-               const DeviceConnections* connections, const GpuPlan& around, int device, int process,
-               std::uint64_t staging_bytes);
+  MessageSlots(MemoryExchange& exchange, DeviceMemory& memory, const DeviceConnections* connections,
+               const GpuPlan& around, int device, int process, std::uint64_t staging_bytes);
 
   // For messages between a rank of this process, which sends or receives, and another one. One
   // caller at a time. arena: for slots to another host; null: they are pinned.
@@ -75,7 +77,7 @@ class MessageSlots {
   Slots on_host(int from, int to) const;
 
   MemoryExchange& exchange_;
-  DroppableMemory& droppable_;
+  DeviceMemory& memory_;
   const DeviceConnections* const connections_;
   const GpuPlan& around_;
   const int device_, process_;

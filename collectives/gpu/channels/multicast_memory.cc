@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "collectives/gpu/memory/droppable_memory.h"
+#include "collectives/gpu/memory/device_memory.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
@@ -130,8 +130,8 @@ Status MulticastMemory::map() {
   return check(api_.vmm_allow(all_, bytes_, device_), "cuMemSetAccess");
 }
 
-void MulticastMemory::list_in(DroppableMemory& droppable) {
-  droppable.add(
+void MulticastMemory::list_in(DeviceMemory& all) {
+  all.add(
       rank_, own_, bytes_, [this] { return bind_again(); }, [this] { return unbind(); });
 }
 

@@ -24,7 +24,7 @@
 
 namespace rondo::gpu {
 
-class DroppableMemory;
+class DeviceMemory;
 
 class MulticastMemory {
  public:
@@ -52,7 +52,7 @@ class MulticastMemory {
   std::byte* own() const { return own_; }
   std::byte* all() const { return all_; }
 
-  void list_in(DroppableMemory& droppable);
+  void list_in(DeviceMemory& all);
   // Kernels of other processes may run for this long while they are being stopped; the memory that
   // they use is not freed earlier.
   static constexpr std::chrono::seconds kOthersEnd{2};

@@ -2,6 +2,7 @@
 #include "collectives/gpu/launch/strategies.h"
 
 #include <algorithm>
+#include <cassert>
 #include <iterator>
 
 #include "kernels/cuda/connected_args.h"
@@ -14,44 +15,42 @@
 namespace rondo::gpu {
 namespace {
 
-int connected_kernel(const PlannedCall& call) {
+int connected_kernel(const JointCall& call) {
   return call.copies() ? cuda::kConnectedCopyKernel
                        : cuda::connected_kernel(call.record.type, call.record.op);
 }
-int ll_push_kernel(const PlannedCall& call) {
+int ll_push_kernel(const JointCall& call) {
   return call.copies() ? cuda::kLLPushCopyKernel
                        : cuda::ll_push_kernel(call.record.type, call.record.op);
 }
-int multicast_kernel(const PlannedCall& call) {
+int multicast_kernel(const JointCall& call) {
   return call.copies() ? cuda::kFirstMulticastKernel : cuda::multicast_kernel(call.record.type);
 }
-int direct_kernel(const PlannedCall& call) {
+int direct_kernel(const JointCall& call) {
   return call.copies() ? cuda::kCopyKernel : cuda::direct_kernel(call.record.type, call.record.op);
 }
 
-using Calls = std::span<const PlannedCall>;
-
 // The kernel takes a list of up to `maximum` calls.
-bool takes_one_more(Calls calls, const PlannedCall& next, std::size_t maximum) {
-  return next.kernel() == calls.front().kernel() && calls.size() < maximum;
+bool takes_one_more(JointCalls calls, const JointCall& next, std::size_t maximum) {
+  return next.kernel() == calls.front()->kernel() && calls.size() < maximum;
 }
-Fusion fuses_connected(Calls calls, const PlannedCall& next, int stations) {
-  if (next.kernel() != calls.front().kernel() || next.plan.groups != calls.front().plan.groups ||
+Fusion fuses_connected(JointCalls calls, const JointCall& next, int stations) {
+  if (next.kernel() != calls.front()->kernel() || next.plan.groups != calls.front()->plan.groups ||
       !cuda::ConnectedArgs::has_room(static_cast<std::size_t>(stations), calls.size() + 1))
     return Fusion::kNone;
   return stations > 1 ? Fusion::kApartFromAll : Fusion::kApart;
 }
-Fusion fuses_ll_push(Calls calls, const PlannedCall& next, int) {
+Fusion fuses_ll_push(JointCalls calls, const JointCall& next, int) {
   return takes_one_more(calls, next, cuda::kMaxLLPushCalls) ? Fusion::kApart : Fusion::kNone;
 }
-Fusion fuses_multicast(Calls calls, const PlannedCall& next, int) {
+Fusion fuses_multicast(JointCalls calls, const JointCall& next, int) {
   if (!takes_one_more(calls, next, cuda::kMaxMulticastCalls)) return Fusion::kNone;
-  const bool in_windows = next.record.in_windows() || calls.front().record.in_windows();
+  const bool in_windows = next.record.in_windows() || calls.front()->record.in_windows();
   return in_windows ? Fusion::kApartFromAll : Fusion::kApart;
 }
-Fusion fuses_staged(Calls, const PlannedCall&, int) { return Fusion::kApart; }
-Fusion fuses_in_windows(Calls, const PlannedCall&, int) { return Fusion::kApartFromAll; }
-Fusion fuses_direct(Calls, const PlannedCall&, int) { return Fusion::kApartFromAll; }
+Fusion fuses_staged(JointCalls, const JointCall&, int) { return Fusion::kApart; }
+Fusion fuses_in_windows(JointCalls, const JointCall&, int) { return Fusion::kApartFromAll; }
+Fusion fuses_direct(JointCalls, const JointCall&, int) { return Fusion::kApartFromAll; }
 
 constexpr LaunchRow elsewhere(Strategy strategy) { return {strategy, nullptr, nullptr, nullptr}; }
 
@@ -82,7 +81,31 @@ static_assert(std::size(kRows) == kStrategyCount && are_in_order());
 
 const LaunchRow& launch_row(Strategy strategy) { return kRows[static_cast<std::size_t>(strategy)]; }
 
-int PlannedCall::kernel() const {
+int max_ctas_of(const Call& call) {
+  return call.limits.max_ctas > 0 ? call.limits.max_ctas : kNoCtaLimit;
+}
+
+bool by_engines(std::span<const PostedCall> posted) {
+  return std::any_of(posted.begin(), posted.end(), [](const PostedCall& one) {
+    return one.call.limits.mover == CallLimits::Mover::kCopyEngines;
+  });
+}
+
+int JointCall::max_ctas() const {
+  int maximum = kNoCtaLimit;
+  for (const PostedCall& one : posted) maximum = std::min(maximum, max_ctas_of(one.call));
+  return maximum;
+}
+
+void JointCall::plan_as(const DevicePlan& chosen) {
+  assert(!posted.empty());
+  plan = chosen;
+  record = posted.front().call.record;
+  buffers.clear();
+  for (const PostedCall& one : posted) buffers.push_back(buffers_of(one.call));
+}
+
+int JointCall::kernel() const {
   const LaunchRow& row = launch_row(plan.strategy);
   return row.kernel == nullptr ? kNoKernel : row.kernel(*this);
 }

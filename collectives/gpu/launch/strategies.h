@@ -6,8 +6,8 @@
 // They do not handle stream order or the ranks' threads: device_team.cc does. Direct launches of
 // one device are in direct_launches.h. CTAs of launches here wait for CTAs of other devices. If a
 // device has several ranks, they also wait for each other, and the launch is cooperative. All take
-// lists of calls (collectives/gpu/calls/call_run.h). Cost: connected, LL push and multicast: one
-// launch for a list; windows and shared: one for copies, or for reductions of one kind
+// lists of calls (collectives/gpu/calls/posted_calls.h). Cost: connected, LL push and multicast:
+// one launch for a list; windows and shared: one for copies, or for reductions of one kind
 // (direct_launches.h).
 #pragma once
 
@@ -24,32 +24,51 @@
 
 namespace rondo::gpu {
 
-// A collective and its plan.
-struct PlannedCall {
-  DevicePlan plan;
-  CallRecord record;
-  std::vector<Buffers> buffers;  // by place on the device
+// Its addresses are those of the rank's device; it has the rank's limits.
+struct PostedCall {
+  Call call;
+  GpuEvent ready = nullptr;  // recorded on its stream before the call (StreamOrder::note())
+  GpuCaptureInfo capture;
+};
+int max_ctas_of(const Call& call);  // kNoCtaLimit if the call has no limit
+// True if one of the ranks requests copy engines (NCCL's CTA policy ZERO: cudaMemcpyAsync moves the
+// data, and no kernel uses a multiprocessor).
+bool by_engines(std::span<const PostedCall> posted);
+
+// A collective of the ranks of a device: as they posted it, and then how it runs.
+struct JointCall {
+  std::vector<PostedCall> posted;  // by place on the device
+  std::vector<bool> here;          // by place: whether the rank has posted it
+  int arrived = 0;
+  int max_ctas() const;  // minimum of all its ranks
+
+  // Set by plan_as(). The record is that of the ranks, with marks of the plan.
+  DevicePlan plan = {};
+  CallRecord record = {};
+  std::vector<Buffers> buffers = {};  // by place
+  void plan_as(const DevicePlan& chosen);
 
   // A collective that only copies moves bytes: an element is then that number of units.
   bool copies() const { return !reduces(record.collective); }
   std::uint64_t units() const { return copies() ? size_of(record.type) : 1; }
   int kernel() const;  // every device launches it; kNoKernel: launched otherwise
 };
+using JointCalls = std::span<const JointCall* const>;  // in order
 inline constexpr int kNoKernel = -1;
 
 // The current device's part in a list of calls.
 struct DeviceLaunch {
   const DeviceConnections& connections;
-  std::span<const PlannedCall> calls;  // in order
-  std::span<const int> here;           // ranks on the device
+  JointCalls calls;
+  std::span<const int> here;  // ranks on the device
   GpuStream stream = nullptr;
   const MulticastMemory* multicast = nullptr;  // null: none
   bool counts = true;                          // false: not a call of the program
 
-  const PlannedCall& first() const { return calls.front(); }
+  const JointCall& first() const { return *calls.front(); }
   int rank() const { return here.front(); }
   int ranks() const { return connections.layout().ranks(); }  // of the communicator
-  const Buffers& own(const PlannedCall& call) const { return call.buffers.front(); }
+  const Buffers& own(const JointCall& call) const { return call.buffers.front(); }
   cuda::DeviceBarrier barrier() const;  // of all devices, with one rank each
   int barrier_ctas() const;             // that meet there: <= channels; equal on every device
 
@@ -71,18 +90,18 @@ enum class Fusion {
 };
 struct LaunchRow {
   Strategy strategy;
-  int (*kernel)(const PlannedCall& call);  // null: none
+  int (*kernel)(const JointCall& call);  // null: none
   // calls: of the launch so far. stations: maximum number of ranks on a device. Null: kNone.
-  Fusion (*fuses)(std::span<const PlannedCall> calls, const PlannedCall& next, int stations);
+  Fusion (*fuses)(JointCalls calls, const JointCall& next, int stations);
   Status (*launch)(const DeviceLaunch& call);  // null: launched otherwise
 };
 const LaunchRow& launch_row(Strategy strategy);
 
 Status launch_strategy(const DeviceLaunch& call);
 
-// Whether the memory for the call's lines is clear (clear_lines.cc). If not, the call has to be the
-// first one of its launch, after clear_lines().
-bool finds_lines_clear(const DeviceConnections* connections, const PlannedCall& call);
+// Whether the memory for the call's lines is clear (connected_launches.cc). If not, the call has to
+// be the first one of its launch, after clear_lines().
+bool finds_lines_clear(const DeviceConnections* connections, const JointCall& call);
 Status clear_lines(const DeviceLaunch& launch, bool captures);
 
 // On the current device: loads `kernels`, and each of `reductions` for every operation and type.
@@ -95,7 +114,7 @@ Status load_kernels(std::vector<int> kernels,
 std::byte* in_window(const std::vector<std::byte*>& windows, const void* own, int self, int rank);
 // Whether a switch can work on the call's buffers in place.
 bool is_in_multicast_windows(const Call& call);
-// Whether copy engines can: all ranks know where each writes (engine_launch.cc).
+// Whether copy engines can: all ranks know where each writes (shared_launches.cc).
 bool is_in_engine_windows(const Call& call);
 bool is_in_place_for_engines(const Call& call);
 

@@ -68,12 +68,12 @@ std::uint64_t newest_message(const ControlSegment& segment, int from, int to, in
 }  // namespace
 
 Recall::Recall(std::shared_ptr<ControlSegment> segment, int process, int device,
-               Suspension& suspension)
+               DeviceMemory& memory)
     : made_in_(fork_generation()),
       segment_(std::move(segment)),
       process_(process),
       device_(device),
-      suspension_(suspension) {}
+      memory_(memory) {}
 
 Recall::~Recall() { assert(!idle_); }
 
@@ -82,7 +82,7 @@ void Recall::begin(Idle idle) {
     std::lock_guard lock(idle_mutex_);
     idle_ = std::move(idle);
   }
-  suspension_.memory().ask_for_room([this](bool urgent) { return make_room(urgent); });
+  memory_.ask_for_room([this](bool urgent) { return make_room(urgent); });
   lenders().add(device_, shared_from_this());
 }
 
@@ -139,7 +139,7 @@ bool Recall::make_room(bool urgent) {
 
 std::uint64_t Recall::bytes_held() {
   std::lock_guard lock(idle_mutex_);
-  return idle_ ? suspension_.own_bytes() : 0;
+  return idle_ ? memory_.own_bytes() : 0;
 }
 
 // Nullopt: this communicator does not lend now. Does not wait.
@@ -223,7 +223,7 @@ void Recall::look() {
   if (seen % kPhases == kProposed)
     answer(attempt);
   else
-    settle(false);
+    settle();
 }
 
 void Recall::answer(std::uint64_t attempt) {
@@ -244,9 +244,6 @@ bool Recall::agree(std::uint64_t attempt) {
   return true;
 }
 
-void Recall::settle() { settle(false); }
-void Recall::withdraw() { settle(true); }
-
 void Recall::settle(bool withdraws) {
   std::lock_guard lock(mutex_);
   if (agreed_ == 0) return;
@@ -261,13 +258,13 @@ void Recall::settle(bool withdraws) {
     return;
   }
   keeps_ = true;
-  if (const Status dropped = suspension_.lend(); !dropped.ok())
+  if (const Status dropped = memory_.lend(); !dropped.ok())
     RONDO_WARN("memory of an idle communicator stays on GPU {}: {}", device_, dropped.error().text);
 }
 
 Status Recall::take_again(const net::Deadline& deadline) {
   settle(true);
-  RONDO_CHECK_OK(suspension_.take_again(deadline));
+  RONDO_CHECK_OK(memory_.take_again(deadline));
   is_whole_ = true;
   return ok_status();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recall: frees the GPU memory of an idle communicator, so that another one of the same GPUs can
-// have it. The idle one takes memory again with its next call (suspension.h).
+// have it. The idle one takes memory again with its next call (device_memory.h).
 //
 // Each process has mapped memory of others, so all of them must agree. One proposes, by a word of
 // their segment. The watch thread of each process agrees if its calls have finished, none is
@@ -27,7 +27,7 @@
 
 #include "base/result.h"
 #include "collectives/gpu/agree/control_segment.h"
-#include "collectives/gpu/memory/suspension.h"
+#include "collectives/gpu/memory/device_memory.h"
 
 namespace rondo::gpu {
 
@@ -38,7 +38,7 @@ class Recall : public std::enable_shared_from_this<Recall> {
   // no call begins meanwhile; returns its result.
   using Idle = std::function<bool(const std::function<bool()>& then)>;
 
-  Recall(std::shared_ptr<ControlSegment> segment, int process, int device, Suspension& suspension);
+  Recall(std::shared_ptr<ControlSegment> segment, int process, int device, DeviceMemory& memory);
   ~Recall();
   Recall(const Recall&) = delete;
   Recall& operator=(const Recall&) = delete;
@@ -50,13 +50,12 @@ class Recall : public std::enable_shared_from_this<Recall> {
   // The watch thread, now and then: agrees to proposals, and drops what is decided.
   void look();
   // Drops the memory if that is decided. For the watch thread, before it restores memory.
-  void settle();
+  // withdraws: unless it is decided; before ncclCommSuspend, which leaves the memory dropped.
+  void settle(bool withdraws = false);
   // Before each call, unless is_whole(), while Idle can not run: withdraws a proposal, or restores
   // the memory.
   bool is_whole() const { return is_whole_.load(std::memory_order_relaxed); }
   Status take_again(const net::Deadline& deadline);
-  // The same before ncclCommSuspend: leaves the memory dropped.
-  void withdraw();
 
  private:
   // A proposal that this communicator lends its memory. own: this process has made it.
@@ -75,13 +74,12 @@ class Recall : public std::enable_shared_from_this<Recall> {
   bool agree(std::uint64_t attempt);
   bool all_have_made_the_same_calls() const;
   bool all_have_dropped(std::uint64_t before) const;
-  void settle(bool withdraws);
 
   const std::uint32_t made_in_;  // fork_generation()
   const std::shared_ptr<ControlSegment> segment_;
   const int process_, device_;
-  Suspension& suspension_;  // not after end()
-  std::mutex idle_mutex_;   // guards idle_ and answered_
+  DeviceMemory& memory_;   // not after end()
+  std::mutex idle_mutex_;  // guards idle_ and answered_
   Idle idle_;
   std::uint64_t answered_ = 0;  // newest proposal that this process has answered
   std::mutex mutex_;            // guards agreed_

@@ -7,7 +7,7 @@
 // One host: kernels of the ranks' teams (device_team.h), joined by a ProcessTeam if there are
 // several processes. Several hosts: kernels over connections between hosts (internode_edges.h) if
 // every rank has a GPU of its own, for the calls of recent_device_plans.h; the hosts do the others.
-// Rings, trees and messages between hosts use NVLink where it joins them (cliques.h).
+// Rings, trees and messages between hosts use NVLink where it joins them (reach.h).
 // The hosts do all calls (host_proxy.h) if processes share some of several GPUs of a host, or if
 // ranks of several hosts share a GPU: no kernel may wait there.
 #pragma once
@@ -21,8 +21,8 @@
 
 #include "base/process.h"
 #include "base/result.h"
-#include "collectives/gpu/plan/cliques.h"
 #include "collectives/gpu/plan/connection_layout.h"
+#include "collectives/gpu/plan/reach.h"
 #include "collectives/planner/device_plan.h"
 #include "topology/graph/fabric.h"
 

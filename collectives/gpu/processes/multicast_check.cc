@@ -91,7 +91,7 @@ class OwnCheck {
   }
   Status launch_sum() const {
     RONDO_TRY(std::byte* const input, address_on_device(memory_));
-    PlannedCall call;
+    JointCall call;
     call.plan.strategy = Strategy::kMulticast;
     call.plan.algorithm = Algorithm::kNvls;
     call.plan.channels = kCtas;
@@ -105,7 +105,8 @@ class OwnCheck {
     Buffers& own = call.buffers.emplace_back();
     own.send = input;
     own.receive = input + kElements * sizeof(float);
-    DeviceLaunch part{connections_, {&call, 1}, {&rank_, 1}};
+    const JointCall* const calls[] = {&call};
+    DeviceLaunch part{connections_, calls, {&rank_, 1}};
     part.stream = stream_;
     part.multicast = &multicast_;
     part.counts = false;

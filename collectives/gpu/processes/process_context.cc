@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/processes/process_context.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/atomics.h"
+#include "base/seconds.h"
 #include "collectives/faults/fault_texts.h"
+#include "collectives/faults/peer_words.h"
+#include "collectives/host/rank_state.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
@@ -25,25 +30,24 @@ Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
                              .takes_turns = facts.takes_turns}));
   exchange = std::make_unique<MemoryExchange>(*segment, facts.process, facts.around.process_of,
                                               std::move(sockets));
-  suspension = std::make_unique<Suspension>(
-      local, Suspension::Others{*segment, *exchange, facts.process, facts.around.process_of,
-                                facts.beside});
-  recall = std::make_shared<Recall>(segment, facts.process, facts.device, *suspension);
-  DroppableMemory& droppable = suspension->memory();
+  device_memory = std::make_unique<DeviceMemory>(
+      local, DeviceMemory::Others{*segment, *exchange, facts.process, facts.around.process_of,
+                                  facts.beside});
+  recall = std::make_shared<Recall>(segment, facts.process, facts.device, *device_memory);
   blocks = std::make_unique<SharedBlocks>(*exchange, facts.device, facts.process,
                                           [this] { return running_calls(); });
-  memory =
-      std::make_unique<LeaderMemory>(*segment, *exchange, droppable, facts.device, facts.process);
-  slots =
-      std::make_unique<MessageSlots>(*exchange, droppable, shared.connections.get(), facts.around,
-                                     facts.device, facts.process, segment->staging_bytes());
+  memory = std::make_unique<LeaderMemory>(*segment, *exchange, *device_memory, facts.device,
+                                          facts.process);
+  slots = std::make_unique<MessageSlots>(*exchange, *device_memory, shared.connections.get(),
+                                         facts.around, facts.device, facts.process,
+                                         segment->staging_bytes());
   if (shared.connections) {
-    shared.connections->list_in(droppable, facts.around.process_of);
+    shared.connections->list_in(*device_memory, facts.around.process_of);
     shared.connections->lazy().ask_by(
         [this](int rank, std::uint32_t what) { return lazy_block_of(rank, what); });
     RONDO_CHECK_OK(shared.connections->lazy().make_zeroed());
   }
-  if (shared.multicast) shared.multicast->list_in(droppable);
+  if (shared.multicast) shared.multicast->list_in(*device_memory);
   if (messages_are_kernels())
     RONDO_CHECK_OK(check(gpu_api()->load_kernel(cuda::kMessagesKernel), "loading kernels"));
   return ok_status();
@@ -64,12 +68,9 @@ Result<MemoryHandle> ProcessContext::lazy_block_of(int rank, std::uint32_t what)
 bool ProcessContext::blames_an_ended_rank() {
   for (int rank = 0; rank < ranks(); ++rank) {
     if (is_local(rank) || !standing.has_ended(rank)) continue;
-    Fault gone;
-    gone.status = StatusCode::kRemoteError;
-    gone.culprit = rank;
-    gone.text = fault_texts::gone_before(standing.name_of(rank), fault_texts::Parting::kEnded,
-                                         "the first call that uses this memory", local[0]);
-    standing.blame(std::move(gone));
+    standing.blame(StatusCode::kRemoteError, rank,
+                   fault_texts::gone_before(standing.name_of(rank), fault_texts::Parting::kEnded,
+                                            "the first call that uses this memory", local[0]));
     return true;
   }
   return false;
@@ -80,7 +81,7 @@ void ProcessContext::forget() {
   (void)memory.release();
   (void)slots.release();
   (void)new std::shared_ptr<Recall>(std::move(recall));
-  (void)suspension.release();
+  (void)device_memory.release();
   (void)exchange.release();
 }
 
@@ -96,7 +97,7 @@ std::optional<Result<MemoryHandle>> ProcessContext::memory_for(MemoryNote& asked
   if (asked.kind == MemoryNote::kStaging) return memory->answer(asked.what);
   if (asked.kind == MemoryNote::kRestore) {
     recall->settle();
-    RONDO_CHECK_OK(suspension->restore(asked.what));
+    RONDO_CHECK_OK(device_memory->restore(asked.what));
     return MemoryHandle{};
   }
   if (asked.kind == MemoryNote::kLazyBlock && shared.connections)
@@ -143,6 +144,67 @@ SharedBlocks::Calls ProcessContext::running_calls() {
                       });
     return over ? SharedBlocks::State::kOver : SharedBlocks::State::kRun;
   };
+}
+
+void TeamStanding::join(RankState& rank) {
+  std::lock_guard lock(mutex_);
+  ranks_.push_back(&rank);
+}
+
+void TeamStanding::leave(RankState& rank) {
+  std::lock_guard lock(mutex_);
+  if (!rank.faults.standing().ok()) released_ = true;
+  std::erase(ranks_, &rank);
+}
+
+Status TeamStanding::check() {
+  std::lock_guard lock(mutex_);
+  for (RankState* const rank : ranks_) RONDO_CHECK_OK(rank->faults.standing());
+  return ok_status();
+}
+
+net::Deadline TeamStanding::deadline() {
+  double seconds = 60;
+  {
+    std::lock_guard lock(mutex_);
+    if (!ranks_.empty()) seconds = ranks_[0]->timeout_seconds.load(std::memory_order_relaxed);
+  }
+  return net::Deadline::of(to_nanoseconds(seconds), [this] { return !check().ok(); });
+}
+
+double TeamStanding::device_seconds() {
+  std::lock_guard lock(mutex_);
+  return ranks_.empty() ? 0 : ranks_[0]->options.kernel_seconds;
+}
+
+void TeamStanding::blame(Fault fault) {
+  std::lock_guard lock(mutex_);
+  released_ = true;
+  if (ranks_.empty()) return;
+  fault.rank = ranks_[0]->members.rank;
+  ranks_[0]->faults.raise(std::move(fault));
+}
+
+void TeamStanding::blame(StatusCode status, int culprit, std::string text) {
+  blame(Fault::found_by(-1, status, culprit, std::move(text)));
+}
+
+bool TeamStanding::has_ended(int rank) {
+  std::lock_guard lock(mutex_);
+  if (ranks_.empty()) return false;
+  const Membership& members = ranks_[0]->members;
+  const int local = members.local_of(rank);
+  return local >= 0 && rondo::has_ended(members.process_of(local));
+}
+
+void TeamStanding::show(std::uint64_t begun, const std::optional<LongWait>& wait) {
+  std::lock_guard lock(mutex_);
+  for (const RankState* const rank : ranks_) rank->show_device_wait(begun, wait);
+}
+
+std::string TeamStanding::name_of(int rank) {
+  std::lock_guard lock(mutex_);
+  return ranks_.empty() ? fmt::format("rank {}", rank) : ranks_[0]->members.name_of(rank);
 }
 
 }  // namespace rondo::gpu

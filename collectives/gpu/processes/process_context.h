@@ -3,24 +3,63 @@
 // shared by the processes, the leader's memory, connections, the words of streams and their order.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/gpu.h"
+#include "base/result.h"
+#include "collectives/faults/fault.h"
+#include "collectives/faults/progress.h"
 #include "collectives/gpu/agree/control_segment.h"
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/message_slots.h"
 #include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/memory/leader_memory.h"
 #include "collectives/gpu/memory/recall.h"
-#include "collectives/gpu/memory/shared_blocks.h"
-#include "collectives/gpu/memory/suspension.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/plan/gpu_plan.h"
-#include "collectives/gpu/processes/team_standing.h"
+#include "transport/socket/socket.h"
+
+namespace rondo {
+class RankState;
+}
 
 namespace rondo::gpu {
+
+// TeamStanding: whether a team of processes may continue: the communicators of its ranks in this
+// process, while they live, and whether the team has been released. A released team waits for
+// nothing and launches nothing.
+//
+// Thread-safe. Cost: a mutex, and that of the hooks.
+class TeamStanding {
+ public:
+  void join(RankState& rank);
+  void leave(RankState& rank);  // before it is destroyed
+
+  Status check();            // an error once a communicator has ended or has a fault
+  net::Deadline deadline();  // a communicator's timeout, while check() is ok
+  double device_seconds();   // limit of a device's waits; 0: none
+
+  bool is_released() const { return released_; }
+  void release() { released_ = true; }
+  // Raises the fault at the first communicator and releases the team.
+  void blame(Fault fault);
+  void blame(StatusCode status, int culprit, std::string text);
+  bool has_ended(int rank);  // whether its process has ended
+  std::string name_of(int rank);
+  // For status queries, of all its ranks here: RankContext::show_device_wait().
+  void show(std::uint64_t begun, const std::optional<LongWait>& wait);
+
+ private:
+  std::mutex mutex_;
+  std::vector<RankState*> ranks_;
+  std::atomic<bool> released_{false};
+};
 
 struct ProcessFacts {
   int device = 0;                                 // of its ranks
@@ -65,7 +104,7 @@ struct ProcessContext {
   std::vector<int> local;  // ranks of this process
   std::shared_ptr<ControlSegment> segment;
   std::unique_ptr<MemoryExchange> exchange;
-  std::unique_ptr<Suspension> suspension;
+  std::unique_ptr<DeviceMemory> device_memory;
   std::shared_ptr<Recall> recall;
   std::unique_ptr<SharedBlocks> blocks;
   std::unique_ptr<LeaderMemory> memory;

@@ -136,12 +136,9 @@ Result<MessageSlots::Slots> slots_for(ProcessContext& context, const ProcessMess
   if (slots.code() == StatusCode::kRemoteError && standing.check().ok()) {
     const auto parting =
         standing.has_ended(to) ? fault_texts::Parting::kEnded : fault_texts::Parting::kLeft;
-    Fault gone;
-    gone.status = StatusCode::kRemoteError;
-    gone.culprit = to;
-    gone.text = fault_texts::gone_from_message(standing.name_of(to), parting,
-                                               to_string(message.record), from);
-    standing.blame(std::move(gone));
+    standing.blame(StatusCode::kRemoteError, to,
+                   fault_texts::gone_from_message(standing.name_of(to), parting,
+                                                  to_string(message.record), from));
   }
   if (!slots.ok()) RONDO_CHECK_OK(standing.check());
   return slots;

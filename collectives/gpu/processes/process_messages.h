@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // ProcessMessages: sends and receives between processes of a host with GPUs, through slots of the
 // pair of ranks (message_slots.h). A kernel moves them if each process has GPUs of its own
-// (messages_by_kernel.h).
+// (messages.h).
 //
 // Otherwise a kernel must not wait for another process of its GPU, so streams wait, by stream
 // memory operations, and copy (MessagesByStreams): the sender into a slot, the receiver out of it.
 // A pair has two slots, so a message that fits never waits for its receiver. Guarantees: if the two
 // sizes of a message differ, the later rank gets an error. Cost: by kernels, see
-// messages_by_kernel.h; by streams, four memory operations and a copy per piece on each side.
+// messages.h; by streams, four memory operations and a copy per piece on each side.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "collectives/gpu/calls/messages_by_kernel.h"
-#include "collectives/gpu/calls/process_message.h"
+#include "collectives/gpu/calls/messages.h"
 
 namespace rondo::gpu {
 

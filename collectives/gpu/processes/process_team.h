@@ -37,7 +37,7 @@ class ProcessTeam final : public TeamEdges {
   DeviceConnections* connections() const override { return context_.shared.connections.get(); }
   const MulticastMemory* multicast() const override { return context_.shared.multicast.get(); }
   StreamOrder& order() override { return context_.order; }
-  Suspension* suspension() override { return context_.suspension.get(); }
+  DeviceMemory* memory() override { return context_.device_memory.get(); }
   Recall* recall() override { return context_.recall.get(); }
   Status take_memory_again() override {
     if (context_.recall->is_whole()) return ok_status();

@@ -77,7 +77,7 @@ void ProcessWatch::run() {
     (void)guarded("the watch of a GPU", turn, [this](const Error& error) {
       context_.standing.release();
       (void)guarded("the watch of a GPU", [&] {
-        return blame(error.code, context_.local[0], error.text), ok_status();
+        return context_.standing.blame(error.code, context_.local[0], error.text), ok_status();
       }).ok();
     }).ok();
   }
@@ -98,22 +98,15 @@ void ProcessWatch::serve_memory(int milliseconds) {
   unmaps_ = context_.blocks->unmap_ended();
 }
 
-void ProcessWatch::blame(StatusCode status, int culprit, const std::string& text) {
-  Fault fault;
-  fault.status = status;
-  fault.culprit = culprit;
-  fault.text = text;
-  context_.standing.blame(std::move(fault));
-}
-
 void ProcessWatch::look() {
   if (!context_.standing.check().ok()) context_.standing.release();
   if (context_.standing.is_released()) return release_flags();
   if (const std::uint32_t wrong = word(context_.segment->words().mismatch);
       context_.leads() && wrong != 0) {
     const int rank = static_cast<int>(wrong) - 1;
-    return blame(StatusCode::kInvalidUsage, rank,
-                 fault_texts::different_replay(rank, load_record(descriptor_of(rank).record)));
+    return context_.standing.blame(
+        StatusCode::kInvalidUsage, rank,
+        fault_texts::different_replay(rank, load_record(descriptor_of(rank).record)));
   }
   context_.recall->look();
   detector_.tick(now_ns());

@@ -4,7 +4,7 @@
 // faults and aborts.
 //
 // If that ends the team, it releases every flag that this process's streams wait for and stops its
-// kernels. It also answers memory requests (memory_exchange.h), and makes CUDA calls only for
+// kernels. It also answers memory requests (process_meeting.h), and makes CUDA calls only for
 // these. Guarantees: if the only process that could complete a wait dies, the wait ends after 100
 // ms without progress; a communicator's timeout for devices ends all other waits. Cost: a thread
 // that checks every 20 ms.
@@ -39,7 +39,6 @@ class ProcessWatch {
   void run();
   void serve_memory(int milliseconds);
   void look();
-  void blame(StatusCode status, int culprit, const std::string& text);
   void report_who_is_gone();
   void report_progress();
   void show_wait();  // for status queries

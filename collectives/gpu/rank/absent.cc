@@ -15,7 +15,7 @@ Result<std::string> agree_on_tuning(RankState&, bootstrap::Session&, const tuner
   return std::string();
 }
 
-Status enqueue_together(std::span<const RankWork> works) {
+Status enqueue_together(std::span<RankWork> works) {
   if (works.empty()) return ok_status();
   return fail(StatusCode::kInternalError, "a call on a CUDA device in a build without CUDA");
 }

@@ -59,13 +59,13 @@ void DeviceRank::close() {
 
 void DeviceRank::set_team(std::shared_ptr<DeviceTeam> team) {
   team_ = std::move(team);
-  engine_ = std::make_unique<TeamEngine>(team_, state_.members.rank);
+  place_ = team_->place_of(state_.members.rank);
 }
 
 void DeviceRank::set_tuning(std::unique_ptr<tuner::Tuner> tuner,
                             const std::shared_ptr<const TunedWays>& ways) {
   tuner_ = std::move(tuner);
-  if (ways) engine_->set_tuned(ways);
+  if (ways) team_->set_tuned(ways);
 }
 
 void DeviceRank::join_team() {
@@ -79,20 +79,20 @@ void DeviceRank::stop() {
     std::lock_guard lock(mutex_);
     windows = window_rank_;
   }
-  if (engine_) engine_->end();
+  if (team_) team_->end();
   if (hosted_) hosted_->end();
   if (windows) windows->end();
 }
 
 GpuMemoryUse DeviceRank::memory() const {
-  GpuMemoryUse use = engine_->memory();
+  GpuMemoryUse use = team_->memory(place_);
   std::lock_guard lock(mutex_);
   if (window_rank_ && window_rank_ != hosted_) window_rank_->add_memory(state_.members.rank, &use);
   return use;
 }
 
-Status DeviceRank::suspend() { return engine_->suspend(deadline()); }
-Status DeviceRank::resume() { return engine_->resume(deadline()); }
+Status DeviceRank::suspend() { return team_->suspend(place_, deadline()); }
+Status DeviceRank::resume() { return team_->resume(place_, deadline()); }
 
 net::Deadline DeviceRank::deadline() {
   return net::Deadline::of(to_nanoseconds(state_.timeout_seconds.load()),
@@ -101,7 +101,7 @@ net::Deadline DeviceRank::deadline() {
 
 bool DeviceRank::adopt_kernel_fault() {
   std::optional<Fault> found;
-  if (!engine_ || !engine_->kernel_gave_up(&found)) return false;
+  if (!team_ || !team_->kernel_gave_up(place_, &found)) return false;
   if (!found) return !state_.faults.adopted().ok();
   state_.faults.raise(std::move(*found));
   return true;
@@ -112,7 +112,7 @@ Status DeviceRank::post(std::span<const Call> calls) {
   record(calls);
   ++posted_;
   Mismatch mismatch;
-  const Status posted = engine_->post(calls, &mismatch);
+  const Status posted = team_->post(place_, calls, &mismatch);
   return posted.ok() ? ok_status() : fault_of_post(posted, mismatch);
 }
 
@@ -154,7 +154,7 @@ void DeviceRank::record(std::span<const Call> calls) {
 // hosted_.
 profiler::Way DeviceRank::way_of(const Call& call) const {
   if (hosted_ || is_point_to_point(call)) return {};
-  DevicePlanFacts facts = engine_->plan_facts();
+  DevicePlanFacts facts = team_->plan_facts();
   facts.in_windows = call.send_windows != nullptr && call.receive_windows != nullptr;
   facts.max_channels = std::min(facts.max_channels, call.limits.max_ctas);
   facts.copy_engines = call.limits.mover == CallLimits::Mover::kCopyEngines &&
@@ -198,7 +198,7 @@ std::optional<Fault> DeviceRank::look_at_missing(FailureDetector& detector) {
     if (HostAtomics::load_acquire(state_.host.peers[r].progress->state) == kLeft)
       detector.report_leave(state_.members.local_ranks[r]);
   detector.report_wait(state_.members.rank,
-                       Wait{"", engine_->missing(), state_.timeout_seconds.load()});
+                       Wait{"", team_->missing(place_), state_.timeout_seconds.load()});
   if (!joined_) state_.show_device_wait(posted_, detector.wait_of(state_.members.rank));
   if (const auto warning = detector.warning()) RONDO_WARN("{}", *warning);
   return detector.verdict();
@@ -210,12 +210,12 @@ Status DeviceRank::wait_until_enqueued() {
 
 Status DeviceRank::wait_for_streams() {
   std::optional<FailureDetector> detector;
-  while (!engine_->is_enqueued(kEnqueueLook)) {
+  while (!team_->is_enqueued(place_, kEnqueueLook)) {
     Status standing = state_.faults.standing();
     if (!standing.ok() && state_.faults.ended() == FaultState::kRunning) return standing;
     if (state_.faults.ended() != FaultState::kRunning) {
       Status ended = state_.faults.why_it_ended();
-      engine_->fail_all(ended);
+      team_->fail_all(ended);
       return ended;
     }
     const Membership& members = state_.members;
@@ -224,20 +224,20 @@ Status DeviceRank::wait_for_streams() {
           members.rank, members.size, [&members](int rank) { return members.name_of(rank); }});
     if (auto found = look_at_missing(*detector)) {
       state_.faults.raise(std::move(*found));
-      engine_->fail_all(state_.faults.adopted());
+      team_->fail_all(state_.faults.adopted());
       return state_.faults.adopted();
     }
   }
-  if (Status failed = engine_->failure(); !failed.ok()) {
+  if (Status failed = team_->failure(); !failed.ok()) {
     const bool is_fault = state_.faults.is_raised() || state_.faults.adopt_from_peers();
     return is_fault ? state_.faults.adopted() : failed;
   }
-  return engine_->join();
+  return team_->join(place_);
 }
 
 namespace {
 
-// Copy engines also run broadcasts, gathers and scatters (launch/engine_launch.cc). In place, the
+// Copy engines also run broadcasts, gathers and scatters (launch/shared_launches.cc). In place, the
 // root's buffer counts on all ranks.
 void look_for_engine_windows(const DeviceWindows& windows, const Membership& members,
                              const Buffers& given, Call* call) {

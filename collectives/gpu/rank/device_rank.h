@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceRank: a communicator's rank on a CUDA device: the engine of its calls, on which the ranks
-// agreed when the communicator was created (binding.h), and its windows.
+// DeviceRank: a communicator's rank on a CUDA device: the team that runs its calls, on which the
+// ranks agreed when the communicator was created (binding.h), and its windows.
 //
 // Calls are posted; then the host waits until they are on their streams. Guarantees: that wait ends
 // with the communicator's timeout, fault or end; a fault stops kernels that wait. Cost: that of the
-// engine (device_team.h).
+// team (device_team.h).
 #pragma once
 
 #include <memory>
@@ -49,7 +49,7 @@ class DeviceRank : public GpuRank {
   // The tuner lives as long as the rank. ways: its preferences; null: none.
   void set_tuning(std::unique_ptr<tuner::Tuner> tuner,
                   const std::shared_ptr<const TunedWays>& ways);
-  const DevicePlanFacts& plan_facts() const { return engine_->plan_facts(); }
+  const DevicePlanFacts& plan_facts() const { return team_->plan_facts(); }
   void join_team();  // if it has other teams
   void set_reach_team(int ranks) { reach_team_ = ranks; }
   int reach_team() const override { return reach_team_; }
@@ -57,9 +57,9 @@ class DeviceRank : public GpuRank {
   // Null: the host does none of its collectives and messages.
   const std::shared_ptr<HostProxy>& hosted() const { return hosted_; }
   double predicted_ns(const CallRecord& record) const override {
-    return engine_->predicted_ns(record);
+    return team_->predicted_ns(record);
   }
-  bool needs_device() const { return engine_->needs_device(); }
+  bool needs_device() const { return team_->needs_device(); }
   GpuMemoryUse memory() const override;
   Status suspend() override;
   Status resume() override;
@@ -104,10 +104,10 @@ class DeviceRank : public GpuRank {
   RankState& state_;
   EnqueueFlag enqueues_;
   std::shared_ptr<DeviceTeam> team_;
+  int place_ = 0;  // on the device of the team
   int reach_team_ = 1;
   bool joined_ = false;  // to the standing of its team and the others
   std::shared_ptr<HostProxy> hosted_;
-  std::unique_ptr<TeamEngine> engine_;
   std::unique_ptr<tuner::Tuner> tuner_;     // null: no plugin, or nothing to tune
   std::unique_ptr<DeviceWindows> windows_;  // null until there is one
   std::uint64_t recorded_ = 0;              // number of the newest collective in the black box

@@ -49,41 +49,35 @@ Status resolve(RankState& state, BufferAddresses& addresses, Call& call) {
   return ok_status();
 }
 
-// What one rank posts. If there are several rounds, collectives come first.
-struct Part {
-  RankState& state;
-  std::vector<Call> calls = {}, one_sided = {};
-  std::size_t collectives = 0;
-
-  std::span<const Call> round(std::size_t number, std::size_t rounds) const {
-    const std::size_t begin = std::min(number * kCallsAhead, collectives);
-    const std::size_t end =
-        number + 1 == rounds ? calls.size() : std::min(begin + kCallsAhead, collectives);
-    return std::span(calls).subspan(begin, end - begin);
-  }
-};
+// What a rank posts in one of some rounds: the last one has its messages.
+std::span<Call> part_of_round(const RankWork& work, std::size_t number, std::size_t rounds) {
+  const std::size_t begin = std::min(number * kCallsAhead, work.collectives);
+  const std::size_t end =
+      number + 1 == rounds ? work.calls.size() : std::min(begin + kCallsAhead, work.collectives);
+  return work.calls.subspan(begin, end - begin);
+}
 
 // A rank that is kCallsAhead collectives ahead of another one waits for it on the host, so a thread
 // with several ranks posts no more than that of one rank before those of the next. The engines
 // launch messages after the collectives of their group.
-std::size_t cut_into_rounds(std::span<Part> parts) {
+std::size_t cut_into_rounds(std::span<RankWork> works) {
   std::size_t rounds = 1;
-  for (Part& part : parts) {
+  for (RankWork& work : works) {
     const auto is_collective = [](const Call& call) { return !is_point_to_point(call); };
-    part.collectives = std::count_if(part.calls.begin(), part.calls.end(), is_collective);
-    if (parts.size() == 1 || part.collectives <= kCallsAhead) continue;
-    std::stable_partition(part.calls.begin(), part.calls.end(), is_collective);
-    rounds = std::max(rounds, (part.collectives + kCallsAhead - 1) / kCallsAhead);
+    work.collectives = std::count_if(work.calls.begin(), work.calls.end(), is_collective);
+    if (works.size() == 1 || work.collectives <= kCallsAhead) continue;
+    std::stable_partition(work.calls.begin(), work.calls.end(), is_collective);
+    rounds = std::max(rounds, (work.collectives + kCallsAhead - 1) / kCallsAhead);
   }
   return rounds;
 }
 
 // Whether a launch blocks until its kernel has finished, and so until ranks that this thread posts
 // for later have launched theirs. Launches into graphs do not block.
-Result<bool> need_threads(std::span<const Part> parts) {
-  if (parts.size() == 1 || !blocking_launches()) return false;
-  for (const Part& part : parts)
-    for (const Call& call : part.calls) {
+Result<bool> need_threads(std::span<const RankWork> works) {
+  if (works.size() == 1 || !blocking_launches()) return false;
+  for (const RankWork& work : works)
+    for (const Call& call : work.calls) {
       RONDO_TRY(const GpuCaptureInfo capture, capture_of(call.stream));
       if (capturing(capture)) return false;
     }
@@ -126,7 +120,7 @@ class RankScope {
 // copy is all that it needs. CUDA knows where the buffers are, and nothing has to be ordered, so
 // neither they nor the stream are queried. nullopt: another group.
 std::optional<Status> enqueue_alone(const RankWork& work) {
-  RankState& state = work.state;
+  RankState& state = *work.state;
   if (state.members.size > 1) return std::nullopt;
   const Call* copy = nullptr;
   for (const Call& call : work.calls) {
@@ -146,91 +140,87 @@ std::optional<Status> enqueue_alone(const RankWork& work) {
   return done;
 }
 
-Status fill(Part& part, std::span<const Call> calls) {
-  RankState& state = part.state;
-  const RankScope scope(state, calls, false);
+// Gives the rank's calls the addresses of its device. Takes out those that change nothing.
+Status resolve_all(RankWork& work) {
+  RankState& state = *work.state;
+  const RankScope scope(state, work.calls, false);
   RONDO_CHECK_OK(scope.entered());
   BufferAddresses addresses(state.options.device);
-  part.calls.reserve(calls.size());
-  for (const Call& call : calls) {
-    Call& seen = part.calls.emplace_back(call);
-    RONDO_CHECK_OK(resolve(state, addresses, seen));
-    state.count_calls(seen.record.collective);
-    if (state.members.size == 1 && leaves_all_as_it_is(seen)) part.calls.pop_back();
+  std::size_t kept = 0;
+  for (Call& call : work.calls) {
+    RONDO_CHECK_OK(resolve(state, addresses, call));
+    state.count_calls(call.record.collective);
+    if (state.members.size == 1 && leaves_all_as_it_is(call)) continue;
+    if (&work.calls[kept] != &call) work.calls[kept] = std::move(call);
+    ++kept;
   }
-  const auto own = std::stable_partition(part.calls.begin(), part.calls.end(),
+  const std::span<Call> all = work.calls.first(kept);
+  const auto own = std::stable_partition(all.begin(), all.end(),
                                          [](const Call& call) { return !is_one_sided(call); });
-  part.one_sided.assign(own, part.calls.end());
-  part.calls.erase(own, part.calls.end());
+  work.calls = all.first(static_cast<std::size_t>(own - all.begin()));
+  work.one_sided = all.subspan(work.calls.size());
   return ok_status();
 }
 
 // The ranks of a communicator next to each other, so that all GPUs of this process get the kernels
 // of several communicators in the same order.
-Result<std::vector<Part>> make_parts(std::span<const RankWork> works) {
-  std::vector<Part> parts;
-  parts.reserve(works.size());
-  for (std::size_t first = 0; first < works.size(); ++first) {
-    const auto is_beside = [group = works[first].state.members.group.get()](const RankWork& other) {
-      return other.state.members.group.get() == group;
-    };
-    if (std::any_of(works.begin(), works.begin() + first, is_beside)) continue;
-    for (const RankWork& work : works.subspan(first)) {
-      if (!is_beside(work)) continue;
-      RONDO_CHECK_OK(fill(parts.emplace_back(Part{work.state}), work.calls));
-    }
-  }
-  return parts;
+void sort_by_communicator(std::span<RankWork> works) {
+  for (auto first = works.begin(); first != works.end();)
+    first = std::stable_partition(
+        first, works.end(), [group = first->state->members.group.get()](const RankWork& work) {
+          return work.state->members.group.get() == group;
+        });
 }
 
-Status post(const Part& part, std::span<const Call> calls) {
-  const RankScope scope(part.state, calls, true);
+Status post(const RankWork& work, std::span<const Call> calls) {
+  const RankScope scope(*work.state, calls, true);
   RONDO_CHECK_OK(scope.entered());
-  return DeviceRank::of(part.state).post(calls);
+  return DeviceRank::of(*work.state).post(calls);
 }
 
 // Its handle names another stream in another thread, so the work on it is done before and after.
-Status finish_per_thread_stream(const Part& part, std::span<const Call> calls) {
+Status finish_per_thread_stream(const RankWork& work, std::span<const Call> calls) {
   const auto is_on_it = [](const Call& call) { return call.stream == kPerThreadStream; };
   if (std::none_of(calls.begin(), calls.end(), is_on_it)) return ok_status();
-  const DeviceScope scope(part.state.options.device);
+  const DeviceScope scope(work.state->options.device);
   RONDO_CHECK_OK(scope.entered());
   return check(gpu_api()->synchronize_stream(kPerThreadStream), "cudaStreamSynchronize");
 }
 
 // Of one communicator after another, so that all GPUs get them in the same order.
-Status post_by_threads(std::span<const Part> parts, std::size_t round, std::size_t rounds) {
-  for (const Part& part : parts) RONDO_CHECK_OK(finish_per_thread_stream(part, part.calls));
-  while (!parts.empty()) {
-    const auto* const group = parts.front().state.members.group.get();
-    std::vector<const Part*> beside;
-    for (const Part& part : parts)
-      if (part.state.members.group.get() == group) beside.push_back(&part);
-    RONDO_CHECK_OK(launch_at_once(beside, [&](const Part* part) -> Status {
-      const std::span<const Call> calls = part->round(round, rounds);
-      RONDO_CHECK_OK(post(*part, calls));
-      return finish_per_thread_stream(*part, calls);
+Status post_by_threads(std::span<const RankWork> works, std::size_t round, std::size_t rounds) {
+  for (const RankWork& work : works) RONDO_CHECK_OK(finish_per_thread_stream(work, work.calls));
+  while (!works.empty()) {
+    const auto* const group = works.front().state->members.group.get();
+    std::vector<const RankWork*> beside;
+    for (const RankWork& work : works)
+      if (work.state->members.group.get() == group) beside.push_back(&work);
+    RONDO_CHECK_OK(launch_at_once(beside, [&](const RankWork* work) -> Status {
+      const std::span<const Call> calls = part_of_round(*work, round, rounds);
+      RONDO_CHECK_OK(post(*work, calls));
+      return finish_per_thread_stream(*work, calls);
     }));
-    parts = parts.subspan(beside.size());
+    works = works.subspan(beside.size());
   }
   return ok_status();
 }
 
 // Posts a round of all ranks; then each waits until its calls are on its streams.
-Status run_round(std::span<const Part> parts, std::size_t round, std::size_t rounds, bool threads) {
+Status run_round(std::span<const RankWork> works, std::size_t round, std::size_t rounds,
+                 bool threads) {
   std::unique_lock<std::mutex> turns;
-  if (parts.size() > 1) turns = StreamOrder::turns_of_group();
-  Status result = threads ? post_by_threads(parts, round, rounds) : ok_status();
-  std::size_t posted = threads && result.ok() ? parts.size() : 0;
-  while (result.ok() && posted < parts.size()) {
-    result = post(parts[posted], parts[posted].round(round, rounds));
+  if (works.size() > 1) turns = StreamOrder::turns_of_group();
+  Status result = threads ? post_by_threads(works, round, rounds) : ok_status();
+  std::size_t posted = threads && result.ok() ? works.size() : 0;
+  while (result.ok() && posted < works.size()) {
+    result = post(works[posted], part_of_round(works[posted], round, rounds));
     if (result.ok()) ++posted;
   }
   if (turns.owns_lock()) turns.unlock();
-  for (const Part& part : parts.first(posted)) {
-    const RankScope scope(part.state, part.calls, false);
+  for (const RankWork& work : works.first(posted)) {
+    const RankScope scope(*work.state, work.calls, false);
     Status waited = scope.entered();
-    if (waited.ok()) waited = DeviceRank::of(part.state).wait_until_enqueued();
+    if (waited.ok()) waited = DeviceRank::of(*work.state).wait_until_enqueued();
     if (result.ok()) result = waited;
   }
   return result;
@@ -238,32 +228,33 @@ Status run_round(std::span<const Part> parts, std::size_t round, std::size_t rou
 
 }  // namespace
 
-Status enqueue_together(std::span<const RankWork> works) {
+Status enqueue_together(std::span<RankWork> works) {
   if (works.empty()) return ok_status();
   if (works.size() == 1)
     if (std::optional<Status> done = enqueue_alone(works.front())) return *std::move(done);
   const DeviceScope outermost;
   RONDO_CHECK_OK(outermost.entered());
-  RONDO_TRY(std::vector<Part> parts, make_parts(works));
-  const std::size_t rounds = cut_into_rounds(parts);
-  RONDO_TRY(const bool threads, need_threads(parts));
+  sort_by_communicator(works);
+  for (RankWork& work : works) RONDO_CHECK_OK(resolve_all(work));
+  const std::size_t rounds = cut_into_rounds(works);
+  RONDO_TRY(const bool threads, need_threads(works));
   Status result;
-  const EnqueueFlag::Scope enqueues(DeviceRank::of(parts.front().state).enqueue_flag());
+  const EnqueueFlag::Scope enqueues(DeviceRank::of(*works.front().state).enqueue_flag());
   std::size_t entered = 0;
-  while (result.ok() && entered < parts.size()) {
-    result = parts[entered].state.enter();
+  while (result.ok() && entered < works.size()) {
+    result = works[entered].state->enter();
     if (result.ok()) ++entered;
   }
   for (std::size_t round = 0; round < rounds && result.ok(); ++round)
-    result = run_round(parts, round, rounds, threads);
-  for (const Part& part : parts) {
+    result = run_round(works, round, rounds, threads);
+  for (const RankWork& work : works) {
     if (!result.ok()) break;
-    if (part.one_sided.empty()) continue;
-    const DeviceScope scope(part.state.options.device);
+    if (work.one_sided.empty()) continue;
+    const DeviceScope scope(work.state->options.device);
     result = scope.entered();
-    if (result.ok()) result = DeviceRank::of(part.state).post_one_sided(part.one_sided);
+    if (result.ok()) result = DeviceRank::of(*work.state).post_one_sided(work.one_sided);
   }
-  for (const Part& part : std::span(parts).first(entered)) part.state.leave();
+  for (const RankWork& work : works.first(entered)) work.state->leave();
   return result;
 }
 

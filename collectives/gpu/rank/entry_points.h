@@ -43,16 +43,22 @@ Status bind_to_device(const BindingRequest& request);
 Result<std::string> agree_on_tuning(RankState& state, bootstrap::Session& session,
                                     const tuner::TunerPlugin& plugin);
 
+// The calls of one rank in a group, in its caller's memory. enqueue_together() replaces their
+// addresses by those of the rank's device, and may change their order.
+struct RankWork {
+  RankState* state;
+  std::span<Call> calls;
+  // For enqueue_together(): puts, signals and waits, which it takes out of `calls`; how many of
+  // `calls` are collectives, which come first if there are several rounds.
+  std::span<Call> one_sided = {};
+  std::size_t collectives = 0;
+};
 // Enqueues groups of calls: checks addresses, posts every rank's calls, then waits on the host
 // until they are on their streams.
 //
 // Guarantees: everything is checked before anything is posted; a thread with several ranks posts
 // for all before it waits for any; puts and signals follow all collectives and messages. Cost: see
 // device_rank.h.
-struct RankWork {
-  RankState& state;
-  std::span<const Call> calls;
-};
-Status enqueue_together(std::span<const RankWork> works);
+Status enqueue_together(std::span<RankWork> works);
 
 }  // namespace rondo::gpu

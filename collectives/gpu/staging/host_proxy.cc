@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/staging/host_proxy.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
+#include "base/atomics.h"
 #include "base/env.h"
+#include "base/guard.h"
 #include "base/log.h"
 #include "base/poll_until.h"
 #include "collectives/faults/fault_texts.h"
-#include "collectives/gpu/staging/one_sided_rounds.h"
+#include "collectives/gpu/agree/control_segment.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {
@@ -43,8 +48,7 @@ HostProxy::HostProxy(RankState& state, std::uint64_t bytes, bool shares_gpu)
       device_(state.options.device),
       shares_gpu_(shares_gpu),
       staging_(bytes),
-      slots_(rank_, state.options.kernel_seconds),
-      service_({state, slots_, staging_, proxy_}) {}
+      slots_(rank_, state.options.kernel_seconds) {}
 
 Status HostProxy::open() {
   const DeviceScope scope(device_);
@@ -65,7 +69,7 @@ void HostProxy::add_memory(int /*rank*/, GpuMemoryUse* use) {
 // Tasks finish in this order: pending reports are sent before the rank reports that it leaves.
 Status HostProxy::start(const KernelsBeside& kernels) {
   proxy_.add(errands_);
-  proxy_.add(service_);
+  proxy_.add(*this);
   if (kernels.task != nullptr) proxy_.add(*kernels.task);
   if (RemoteLinks* const links = state_.remote.links()) {
     const auto raise = [this](Fault found) {
@@ -82,8 +86,8 @@ Status HostProxy::start(const KernelsBeside& kernels) {
     proxy_.add(*status_);
     RONDO_CHECK_OK(status_->begin());
     state_.remote.drive_beside([this] { return proxy_.turn(); }, kernels.task);
-    service_.report_faults(
-        [status = status_.get()](const Fault& fault) { status->report_fault(fault); });
+    state_.faults.set_report_to_other_hosts(
+        [this](const Fault& fault) { report_or_leave_to_thread(fault); });
   }
   RONDO_CHECK_OK(proxy_.start());
   // A rank that dies before its link is open would be missed by the judge and by those below it.
@@ -111,13 +115,9 @@ void HostProxy::close() {
   };
   const bool was_reported = state_.faults.is_raised();
   if (proxy_.runs() && (was_reported || !drained(kPatientSeconds))) {
-    if (!was_reported) {
-      Fault left;
-      left.status = StatusCode::kRemoteError;
-      left.rank = left.culprit = rank_;
-      left.text = fault_texts::left_early(left.rank);
-      state_.faults.raise(std::move(left));
-    }
+    if (!was_reported)
+      state_.faults.raise(
+          Fault::found_by(rank_, StatusCode::kRemoteError, rank_, fault_texts::left_early(rank_)));
     drained(kReportSeconds);
   }
   proxy_.stop();
@@ -132,6 +132,104 @@ void HostProxy::end() {
   if (status_) status_->end();
   slots_.end();
   proxy_.ring();
+}
+
+bool HostProxy::progress() {
+  if (own_thread_.load(std::memory_order_relaxed) == std::thread::id())
+    own_thread_ = std::this_thread::get_id();
+  if (slots_.has_ended()) {
+    report_what_is_left();
+    HostAtomics::store_release(staging_.words().done, kReleased);
+    return false;
+  }
+  const std::uint32_t slot = HostAtomics::load_acquire(staging_.words().call_slot);
+  if (slot == 0) return state_.faults.adopt_from_peers();  // no call's wait does this now
+  (void)guarded(
+      "a call through the host", [&] { return run_call(slot - 1), ok_status(); },
+      [this](const Error& error) { fail_call(error); })
+      .ok();
+  return true;
+}
+
+// Only the proxy's thread uses the links.
+void HostProxy::report_or_leave_to_thread(const Fault& fault) {
+  if (own_thread_ == std::this_thread::get_id()) return status_->report_fault(fault);
+  const std::lock_guard lock(unsent_mutex_);
+  unsent_ = fault;
+}
+
+void HostProxy::report_what_is_left() {
+  std::optional<Fault> fault;
+  {
+    const std::lock_guard lock(unsent_mutex_);
+    fault = std::exchange(unsent_, std::nullopt);
+  }
+  if (fault) status_->report_fault(*fault);
+}
+
+void HostProxy::run_call(std::uint32_t number) {
+  const HostedCall& call = slots_[number];
+  const CallSteps steps(call.record, size_, staging_.shape());
+  const auto idle = [this](int) {
+    if (proxy_.stops() || slots_.has_ended()) return false;
+    if (!proxy_.turn()) sched_yield();
+    return true;
+  };
+  const auto do_step = [&](std::uint32_t step) {
+    const Status result = run_step(call, steps, step);
+    if (!result.ok()) fail_call(result.error());
+    return result.ok();
+  };
+  serve_steps<HostAtomics>(staging_.words(), static_cast<std::uint32_t>(call.steps(steps)), idle,
+                           do_step, [&] { slots_.served(number); });
+}
+
+Status HostProxy::run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step) {
+  if (step < call.rounds.size()) return state_.run_calls(call.rounds[step]);
+  if (!call.waits.empty()) {
+    RONDO_CHECK_OK(state_.run_calls(call.waits));
+    return state_.one_sided.remote_puts().flush_windows();
+  }
+  std::vector<Call> calls;
+  const auto add = [&](const CallRecord& record, int peer, std::uint64_t at) {
+    Call& one = calls.emplace_back();
+    one.record = record;
+    one.peer = peer;
+    one.send = staging_.input(step) + at;
+    one.receive = staging_.output(step) + at;
+    const std::uint64_t scalar =
+        call.late_scalar ? HostAtomics::load_acquire(staging_.words().scalar) : call.scalar;
+    std::memcpy(one.scalar.data(), &scalar, sizeof(scalar));
+  };
+  for (const MessagePieces& of : call.messages) {
+    if (step >= of.pieces.size()) continue;
+    const MessagePieces::Piece& piece = of.pieces[step];
+    add({piece.count, of.sends ? Collective::kSend : Collective::kRecv, piece.type, RedOp::kSum, 0,
+         -1},
+        of.peer, static_cast<std::uint64_t>(of.peer) * staging_.piece_bytes(size_));
+  }
+  if (call.messages.empty()) {
+    const cuda::CallStep part = steps[step];
+    CallRecord record = call.record;
+    record.count = part.count;
+    if (part.segment >= 0) {
+      record.collective = Collective::kReduce;
+      record.root = static_cast<std::int32_t>(part.segment);
+    }
+    add(record, -1, 0);
+  }
+  return state_.run_calls(calls);
+}
+
+// An error that is not yet a fault becomes this rank's: else no other rank would learn of it.
+void HostProxy::fail_call(const Error& error) {
+  FaultState& faults = state_.faults;
+  (void)guarded("a fault", [&] {
+    if (!faults.is_raised() && faults.ended() == FaultState::kRunning)
+      faults.raise(faults.make(error.code, -1, error.text));
+    return ok_status();
+  }).ok();
+  slots_.end();
 }
 
 Status HostProxy::enqueue(GpuStream stream, bool captured, HostedCall call, const CopyStep& copy) {

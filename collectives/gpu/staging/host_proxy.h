@@ -17,10 +17,13 @@
 // only what kernels cannot do, and its thread drives the kernels' connections.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <thread>
 
 #include "base/gpu.h"
 #include "base/result.h"
@@ -29,14 +32,13 @@
 #include "collectives/gpu/launch/direct_launches.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/staging/call_slots.h"
-#include "collectives/gpu/staging/hosted_service.h"
 #include "collectives/gpu/staging/pinned_staging.h"
 #include "collectives/host/rank_state.h"
 #include "transport/proxy/proxy_errand.h"
 
 namespace rondo::gpu {
 
-class HostProxy final : public TeamEdges {
+class HostProxy final : public TeamEdges, public ProxyTask {
  public:
   // Pinned memory that a rank requests; ranks use the minimum of all requests.
   static std::uint64_t wanted_bytes();
@@ -89,12 +91,26 @@ class HostProxy final : public TeamEdges {
   // with a fault. Nothing may be posted afterwards.
   void close();
 
+  // On the proxy, whose thread alone uses the rank's host engine: does what the stream requests.
+  // While a call waits for its stream or for peers, the proxy's other tasks continue. A call that
+  // fails ends the rank; streams then continue, whatever they wait for. Cost: a load of a word per
+  // turn.
+  bool progress() override;
+  bool is_busy() const override { return !slots_.has_ended() && slots_.any_waits(); }
+  void finish() override { report_what_is_left(); }
+
  private:
   HostProxy(RankState& state, std::uint64_t bytes, bool shares_gpu);
   Status open();
   DirectLaunches copies_of_step(GpuStream stream, bool in) const;
   using CopyStep = std::function<Status(std::uint64_t step, bool in)>;
   Status enqueue(GpuStream stream, bool captured, HostedCall call, const CopyStep& copy);
+  void run_call(std::uint32_t number);
+  Status run_step(const HostedCall& call, const CallSteps& steps, std::uint64_t step);
+  void fail_call(const Error& error);
+  // The rank's faults, to other hosts.
+  void report_or_leave_to_thread(const Fault& fault);
+  void report_what_is_left();
 
   RankState& state_;
   const int rank_, size_, device_;
@@ -106,7 +122,9 @@ class HostProxy final : public TeamEdges {
   std::unique_ptr<InternodeStatus> status_;  // null: all ranks are on this host
   Proxy proxy_;
   ProxyErrands errands_{proxy_};
-  HostedService service_;
+  std::atomic<std::thread::id> own_thread_{};  // the proxy's
+  std::mutex unsent_mutex_;
+  std::optional<Fault> unsent_;  // found by another thread
   bool closed_ = false;
 };
 

@@ -39,7 +39,7 @@ DeviceTeam::~DeviceTeam() {
   if (recall != nullptr) recall->end();
   if (context_.connections == nullptr) return;
   if (!stopped_ && (launches_are_over(kPatientSeconds) || edges() == nullptr)) return;
-  stop_kernels();
+  end();
   launches_are_over(kReportSeconds);
 }
 
@@ -51,18 +51,17 @@ bool DeviceTeam::launches_are_over(double seconds) const {
   return poll_until([&] { return context_.order.is_over(); }, seconds_from_now(seconds));
 }
 
-void DeviceTeam::stop_kernels() {
+void DeviceTeam::end() {
   stopped_ = true;
   if (context_.connections != nullptr) context_.connections->stop_kernels();
   if (edges() != nullptr) edges()->end();
 }
 
-double TeamEngine::predicted_ns(const CallRecord& record) const {
-  const TeamContext& context = team_->context_;
-  if (context.is_hosted()) return context.edges->predicted_ns(record);
-  if (context.facts.hosts == 1) return gpu::predicted_ns(context.facts, record);
-  const auto plan = plan_across_hosts(context.facts, context.options.plan.from_bytes, record);
-  return plan ? device_ns(context.facts, record, *plan) : context.edges->predicted_ns(record);
+double DeviceTeam::predicted_ns(const CallRecord& record) const {
+  if (context_.is_hosted()) return context_.edges->predicted_ns(record);
+  if (context_.facts.hosts == 1) return gpu::predicted_ns(context_.facts, record);
+  const auto plan = plan_across_hosts(context_.facts, context_.options.plan.from_bytes, record);
+  return plan ? device_ns(context_.facts, record, *plan) : context_.edges->predicted_ns(record);
 }
 
 // For Recall (recall.h). A rank that has posted a call that is not launched yet is not idle.
@@ -75,82 +74,79 @@ bool DeviceTeam::if_idle(const std::function<bool()>& then) {
   return context_.order.is_over() && then();
 }
 
-void TeamEngine::set_tuned(const std::shared_ptr<const TunedWays>& ways) {
-  std::lock_guard lock(team_->mutex_);
-  team_->context_.set_tuned(ways);
+void DeviceTeam::set_tuned(const std::shared_ptr<const TunedWays>& ways) {
+  const std::lock_guard lock(mutex_);
+  context_.set_tuned(ways);
 }
 
-Status TeamEngine::suspend(const net::Deadline& deadline) {
+Status DeviceTeam::suspend(int place, const net::Deadline& deadline) {
   {
-    const Lock lock(team_->mutex_);
-    ++team_->suspended_;
+    const Lock lock(mutex_);
+    ++suspended_;
   }
-  TeamEdges* const edges = team_->edges();
-  if (edges != nullptr && edges->recall() != nullptr) edges->recall()->withdraw();
-  const auto are_over = [this] { return team_->context_.order.is_over(); };
-  return team_->context_.suspension.suspend(rank_, are_over, deadline);
+  if (edges() != nullptr && edges()->recall() != nullptr) edges()->recall()->settle(true);
+  const auto are_over = [this] { return context_.order.is_over(); };
+  return context_.memory.suspend(rank_at(place), are_over, deadline);
 }
 
-Status TeamEngine::resume(const net::Deadline& deadline) {
-  RONDO_CHECK_OK(team_->context_.suspension.resume(rank_, deadline));
-  const Lock lock(team_->mutex_);
-  --team_->suspended_;
+Status DeviceTeam::resume(int place, const net::Deadline& deadline) {
+  RONDO_CHECK_OK(context_.memory.resume(rank_at(place), deadline));
+  const Lock lock(mutex_);
+  --suspended_;
   return ok_status();
 }
 
-GpuMemoryUse TeamEngine::memory() const {
+GpuMemoryUse DeviceTeam::memory(int place) const {
+  const int rank = rank_at(place);
   GpuMemoryUse use;
-  Suspension& suspension = team_->context_.suspension;
-  const DroppableMemory::Bytes bytes = suspension.memory().bytes(rank_);
+  const DeviceMemory::Bytes bytes = context_.memory.bytes(rank);
   use.device = bytes.droppable + bytes.kept;
   use.droppable = bytes.droppable;
-  use.dropped = suspension.is_dropped();
-  if (const DeviceConnections* const of = team_->context_.connections)
-    use.pinned = of->pinned_bytes(rank_);
-  if (TeamEdges* const edges = team_->edges()) edges->add_memory(rank_, &use);
+  use.dropped = context_.memory.is_dropped();
+  if (const DeviceConnections* const of = context_.connections) use.pinned = of->pinned_bytes(rank);
+  if (edges() != nullptr) edges()->add_memory(rank, &use);
   return use;
 }
 
-Status TeamEngine::post(std::span<const Call> calls, Mismatch* mismatch) {
-  Lock lock(team_->mutex_);
-  RONDO_CHECK_OK(team_->failure_);
-  RONDO_CHECK_OK(begin_calls(calls));
-  Status result = post_calls(calls, lock, mismatch);
-  if (team_->failure_.ok()) team_->failure_ = result;
+Status DeviceTeam::post(int place, std::span<const Call> calls, Mismatch* mismatch) {
+  Lock lock(mutex_);
+  RONDO_CHECK_OK(failure_);
+  RONDO_CHECK_OK(begin_calls(place, calls));
+  Status result = post_calls(place, calls, lock, mismatch);
+  if (failure_.ok()) failure_ = result;
   lock.unlock();
-  team_->launched_.notify_all();
+  launched_.notify_all();
   return result;
 }
 
-Status TeamEngine::begin_calls(std::span<const Call> calls) {
-  TeamEdges* const edges = team_->edges();
-  if (edges != nullptr && !calls.empty()) RONDO_CHECK_OK(edges->take_memory_again());
-  StreamOrder& order = team_->context_.order;
-  order.begin_group(place_, team_->posted_.completes(place_, calls));
-  for (const Call& call : calls) RONDO_CHECK_OK(order.add(place_, call.stream));
-  for (const StreamUse& use : order.streams(place_)) team_->has_graphs_ |= capturing(use.capture);
+Status DeviceTeam::begin_calls(int place, std::span<const Call> calls) {
+  if (edges() != nullptr && !calls.empty()) RONDO_CHECK_OK(edges()->take_memory_again());
+  StreamOrder& order = context_.order;
+  order.begin_group(place, posted_.completes(place, calls));
+  for (const Call& call : calls) RONDO_CHECK_OK(order.add(place, call.stream));
+  for (const StreamUse& use : order.streams(place)) has_graphs_ |= capturing(use.capture);
   return ok_status();
 }
 
 // Collectives first; then all messages, in one launch or in one per kind.
-Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch* mismatch) {
+Status DeviceTeam::post_calls(int place, std::span<const Call> calls, Lock& lock,
+                              Mismatch* mismatch) {
   constexpr auto kMessages = StreamOrder::Kind::kMessages;
-  const TeamContext& context = team_->context_;
-  PostedCalls& all = team_->posted_;
+  const int rank = rank_at(place);
+  PostedCalls& all = posted_;
   const auto posted = [&](const Call& call) -> PostedCall {
-    const StreamUse& use = context.order.stream(place_, call.stream);
+    const StreamUse& use = context_.order.stream(place, call.stream);
     return {call, use.ready, use.capture};
   };
   const auto post_collective = [&](const Call& call) -> Status {
-    RONDO_TRY(const JointCall* const complete, all.post_collective(place_, posted(call), mismatch));
-    return complete == nullptr ? ok_status()
-                               : team_->launches_.collective(place_, *complete, mismatch);
+    RONDO_TRY(JointCall* const complete, all.post_collective(place, posted(call), mismatch));
+    return complete == nullptr ? ok_status() : launches_.collective(place, *complete, mismatch);
   };
   Status collectives;
   for (const Call& call : calls)
     if (collectives.ok() && !is_point_to_point(call)) collectives = post_collective(call);
   // Also after an error of a later call: other ranks may have begun these.
-  const Status flushed = team_->launches_.flush(place_);
+  const Status flushed = launches_.flush(place);
   RONDO_CHECK_OK(collectives);
   RONDO_CHECK_OK(flushed);
   all.launched();
@@ -158,10 +154,9 @@ Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch*
   std::vector<ProcessMessage> outside;
   std::vector<PostedCall> posts;  // of these
   // What a rank that is alone sends to itself is part of the same launch.
-  const TeamEdges* const edges = context.edges.get();
-  const bool with_own = context.is_alone() && edges != nullptr && edges->does_own_messages();
+  const bool with_own = context_.is_alone() && edges() != nullptr && edges()->does_own_messages();
   if (with_own) {
-    RONDO_TRY(outside, messages_of_group(rank_, calls, mismatch));
+    RONDO_TRY(outside, messages_of_group(rank, calls, mismatch));
   }
   for (const Call& call : calls) {
     if (!is_point_to_point(call)) continue;
@@ -169,59 +164,59 @@ Status TeamEngine::post_calls(std::span<const Call> calls, Lock& lock, Mismatch*
       posts.push_back(posted(call));
       continue;
     }
-    if (context.is_here(call.peer)) {
-      RONDO_CHECK_OK(all.post_message(place_, posted(call), mismatch, &matched));
+    if (context_.is_here(call.peer)) {
+      RONDO_CHECK_OK(all.post_message(place, posted(call), mismatch, &matched));
       continue;
     }
     const bool sends = call.record.collective == Collective::kSend;
-    outside.push_back({sends ? rank_ : call.peer, sends ? call.peer : rank_, call.record, call.send,
-                       call.receive});
+    outside.push_back(
+        {sends ? rank : call.peer, sends ? call.peer : rank, call.record, call.send, call.receive});
     posts.push_back(posted(call));
   }
   if (!matched.empty()) {
-    RONDO_CHECK_OK(team_->launches_.messages(place_, matched));
+    RONDO_CHECK_OK(launches_.messages(place, matched));
     all.launched(matched);
   }
   if (outside.empty()) return ok_status();
-  const LaunchPosition site = TeamContext::site_of(place_, context.order.streams(place_).front());
-  return team_->launches_.outside(outside, {site, posts, set_of(place_), kMessages}, &lock,
-                                  mismatch);
+  const LaunchPosition site = TeamContext::site_of(place, context_.order.streams(place).front());
+  return launches_.outside(outside, {site, posts, set_of(place), kMessages}, &lock, mismatch);
 }
 
-bool TeamEngine::is_enqueued(std::chrono::microseconds at_most) {
-  Lock lock(team_->mutex_);
-  const auto ready = [&] { return !team_->failure_.ok() || team_->posted_.is_launched(place_); };
-  return ready() || team_->launched_.wait_for(lock, at_most, ready);
+bool DeviceTeam::is_enqueued(int place, std::chrono::microseconds at_most) {
+  Lock lock(mutex_);
+  const auto ready = [&] { return !failure_.ok() || posted_.is_launched(place); };
+  return ready() || launched_.wait_for(lock, at_most, ready);
 }
 
-Status TeamEngine::failure() {
-  std::lock_guard lock(team_->mutex_);
-  return team_->failure_;
+Status DeviceTeam::failure() {
+  const std::lock_guard lock(mutex_);
+  return failure_;
 }
 
-void TeamEngine::fail_all(const Status& why) {
+void DeviceTeam::fail_all(const Status& why) {
   {
-    std::lock_guard lock(team_->mutex_);
-    if (team_->failure_.ok()) team_->failure_ = why;
+    const std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = why;
   }
-  team_->launched_.notify_all();
+  launched_.notify_all();
 }
 
-std::vector<int> TeamEngine::missing() {
-  std::lock_guard lock(team_->mutex_);
-  return team_->posted_.missing(place_);
+std::vector<int> DeviceTeam::missing(int place) {
+  const std::lock_guard lock(mutex_);
+  return posted_.missing(place);
 }
 
-Status TeamEngine::join() {
-  std::lock_guard lock(team_->mutex_);
-  return team_->context_.order.join(place_);
+Status DeviceTeam::join(int place) {
+  const std::lock_guard lock(mutex_);
+  return context_.order.join(place);
 }
 
-bool TeamEngine::kernel_gave_up(std::optional<Fault>* why) const {
-  const DeviceConnections* const of = team_->context_.connections;
-  if (of == nullptr || !gave_up(*of, rank_)) return false;
-  if (team_->context_.facts.hosts > 1) return true;  // rank 0 reports why
-  *why = kernel_fault(*of, rank_);
+bool DeviceTeam::kernel_gave_up(int place, std::optional<Fault>* why) const {
+  const int rank = rank_at(place);
+  const DeviceConnections* const of = context_.connections;
+  if (of == nullptr || !gave_up(*of, rank)) return false;
+  if (context_.facts.hosts > 1) return true;  // rank 0 reports why
+  *why = kernel_fault(*of, rank);
   return why->has_value();
 }
 

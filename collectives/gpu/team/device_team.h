@@ -9,11 +9,11 @@
 // nobody. Collectives and messages run in the order of their ranks' calls, on all streams and in
 // graph replays (stream_order.h).
 //
-// A rank posts, waits and joins by its TeamEngine. A thread with several ranks posts
-// for all of them before it waits for any. Messages from and to
+// For a group of calls a rank calls post(), then is_enqueued() until it returns true, then join().
+// A thread with several ranks posts for all of them before it waits for any. Messages from and to
 // ranks of other teams wait for no other rank of this one: it would hold back what the peer's peers
-// need from here. Their order is only that of the rank's own calls. Thread-safe; the team's mutex
-// is held for the launches.
+// need from here. Their order is only that of the rank's own calls. Guarantees: end() ends every
+// wait. Thread-safe; the team's mutex is held for the launches.
 // Cost: an event record and a wait per rank and call on top of the launch; none if all ranks use
 // one stream.
 #pragma once
@@ -30,8 +30,7 @@
 
 #include "base/result.h"
 #include "collectives/context/gpu_rank.h"
-#include "collectives/gpu/calls/process_message.h"
-#include "collectives/gpu/team/team_context.h"
+#include "collectives/gpu/calls/messages.h"
 #include "collectives/gpu/team/team_launches.h"
 #include "collectives/planner/device_work.h"
 
@@ -50,13 +49,49 @@ class DeviceTeam {
   bool has_multicast() const { return context_.facts.multicast; }
   // Whether the GPUs of two ranks of this host use each other's memory.
   bool reaches(int a, int b) const;
+  // Predicted time of the call in nanoseconds, from priors; 0 if nothing runs it. Any thread.
+  double predicted_ns(const CallRecord& record) const;
+  // Facts by which kernels are planned. Constant from the first call on.
+  const DevicePlanFacts& plan_facts() const { return context_.facts; }
+  // A tuner plugin's preferences, equal on all ranks. Each rank calls it before its first call; the
+  // first one's value counts.
+  void set_tuned(const std::shared_ptr<const TunedWays>& ways);
+  // Whether the rank's device must be current even for calls on streams that the program created.
+  // (A default stream belongs to the current device.)
+  bool needs_device() const { return edges() != nullptr; }
+
+  // place: of the calling rank on the device, everywhere.
+  int place_of(int rank) const { return context_.place_of(rank); }
+  // Posts the calls of one group, in order.
+  Status post(int place, std::span<const Call> calls, Mismatch* mismatch);
+  // True if everything posted is on its streams, or never will be: then see failure(). Waits for
+  // it.
+  bool is_enqueued(int place, std::chrono::microseconds at_most);
+  // Ranks of this process that have not made the call that this rank waits for.
+  std::vector<int> missing(int place);
+  Status failure();  // the error that ended the team
+  // Makes the streams of the last post wait for what was enqueued.
+  Status join(int place);
+  // Nothing more is enqueued, for any rank of the team.
+  void fail_all(const Status& why);
+  // The communicator has ended: ends all waits on the device. Any thread.
+  void end();
+  // Whether a kernel of the rank gave up, and why; no reason: it arrives soon from elsewhere.
+  bool kernel_gave_up(int place, std::optional<Fault>* why) const;
+  // suspend() frees device memory once all ranks of the team have called it, after their calls;
+  // resume() takes it again.
+  Status suspend(int place, const net::Deadline& deadline);
+  Status resume(int place, const net::Deadline& deadline);
+  GpuMemoryUse memory(int place) const;
 
  private:
-  friend class TeamEngine;
+  using Lock = std::unique_lock<std::mutex>;
   DeviceTeam(const TeamOptions& options, std::shared_ptr<TeamEdges> edges);
+  int rank_at(int place) const { return context_.here[static_cast<std::size_t>(place)]; }
   bool launches_are_over(double seconds) const;
-  void stop_kernels();
   bool if_idle(const std::function<bool()>& then);
+  Status begin_calls(int place, std::span<const Call> calls);
+  Status post_calls(int place, std::span<const Call> calls, Lock& lock, Mismatch* mismatch);
 
   const std::uint32_t made_in_;  // fork_generation()
   TeamContext context_;
@@ -67,56 +102,7 @@ class DeviceTeam {
   int suspended_ = 0;        // ranks that have begun ncclCommSuspend and have not resumed
   PostedCalls posted_;
   TeamLaunches launches_;
-  std::atomic<bool> stopped_{false};  // stop_kernels() was called
-};
-
-// The engine of one rank of a team. For a group of calls: post(), then is_enqueued() until it
-// returns true, then join(). Guarantees: end() ends every wait.
-class TeamEngine {
- public:
-  TeamEngine(std::shared_ptr<DeviceTeam> team, int rank)
-      : team_(std::move(team)), rank_(rank), place_(team_->context_.place_of(rank)) {}
-
-  // Predicted time of the call in nanoseconds, from priors; 0 if nothing runs it. Any thread.
-  double predicted_ns(const CallRecord& record) const;
-  // Facts by which kernels are planned. Constant from the first call on.
-  const DevicePlanFacts& plan_facts() const { return team_->context_.facts; }
-  // A tuner plugin's preferences, equal on all ranks. Each rank calls it before its first call; the
-  // first one's value counts.
-  void set_tuned(const std::shared_ptr<const TunedWays>& ways);
-  // Whether the rank's device must be current even for calls on streams that the program created.
-  // (A default stream belongs to the current device.)
-  bool needs_device() const { return team_->edges() != nullptr; }
-
-  // Posts the calls of one group, in order.
-  Status post(std::span<const Call> calls, Mismatch* mismatch);
-  // True if everything posted is on its streams, or never will be: then see failure(). Waits for
-  // it.
-  bool is_enqueued(std::chrono::microseconds at_most);
-  // Ranks of this process that have not made the call that this rank waits for.
-  std::vector<int> missing();
-  Status failure();  // the error that ended the team
-  // Makes the streams of the last post wait for what was enqueued.
-  Status join();
-  // Nothing more is enqueued, for any rank of the team.
-  void fail_all(const Status& why);
-  // The communicator has ended: ends all waits on the device. Any thread.
-  void end() { team_->stop_kernels(); }
-  // Whether a kernel of the rank gave up, and why; no reason: it arrives soon from elsewhere.
-  bool kernel_gave_up(std::optional<Fault>* why) const;
-  // suspend() frees device memory once all ranks of the team have called it, after their calls;
-  // resume() takes it again.
-  Status suspend(const net::Deadline& deadline);
-  Status resume(const net::Deadline& deadline);
-  GpuMemoryUse memory() const;
-
- private:
-  using Lock = std::unique_lock<std::mutex>;
-  Status begin_calls(std::span<const Call> calls);
-  Status post_calls(std::span<const Call> calls, Lock& lock, Mismatch* mismatch);
-
-  const std::shared_ptr<DeviceTeam> team_;
-  const int rank_, place_;  // place_: on the device
+  std::atomic<bool> stopped_{false};  // end() was called
 };
 
 }  // namespace rondo::gpu

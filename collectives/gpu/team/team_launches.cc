@@ -7,43 +7,136 @@
 #include "base/log.h"
 #include "collectives/gpu/launch/strategies.h"
 #include "collectives/planner/device_strategies.h"
+#include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
+#include "transport/cuda/stream_event.h"
+#include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 
-Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mismatch) {
-  const PostedCall& last = call.posted[place];
-  const CallRecord& record = last.call.record;
+namespace {
+
+// Over the network only rings and trees run, and messages.
+Status load_kernels_of(const DevicePlanFacts& facts) {
+  if (facts.crosses()) return load_kernels({cuda::kConnectedCopyKernel}, {cuda::connected_kernel});
+  std::vector<int> copies = {cuda::kCopyKernel, cuda::kConnectedCopyKernel, cuda::kLLPushCopyKernel,
+                             cuda::kStagedCopyKernel, cuda::kClearLinesKernel};
+  if (facts.processes && facts.shared_bytes > 0) copies.push_back(cuda::kMeetingKernel);
+  for (int row = 0; row < cuda::kMulticastKernels && facts.hosts == 1; ++row)
+    copies.push_back(cuda::kFirstMulticastKernel + row);
+  if (facts.ranks <= cuda::kNarrowRanks)
+    return load_kernels(copies,
+                        {cuda::direct_kernel, cuda::connected_kernel, cuda::ll_push_kernel});
+  copies.push_back(cuda::kWideLLPushCopyKernel);
+  return load_kernels(copies, {cuda::direct_kernel, cuda::wide_direct_kernel,
+                               cuda::connected_kernel, cuda::wide_ll_push_kernel});
+}
+
+}  // namespace
+
+TeamContext::TeamContext(TeamOptions agreed, std::shared_ptr<TeamEdges> others)
+    : options(std::move(agreed)),
+      edges(std::move(others)),
+      order(edges ? edges->order() : own_order),
+      memory(edges && edges->memory() != nullptr ? *edges->memory()
+                                                 : own_memory.emplace(options.here)),
+      facts(edges ? edges->facts() : options.plan.plan) {}
+
+Status TeamContext::open() {
+  if (is_hosted()) return ok_status();
+  const DeviceScope scope(options.device);
+  RONDO_CHECK_OK(scope.entered());
+  RONDO_CHECK_OK(load_kernels_of(facts));
+  RONDO_TRY(max_ctas, max_direct_ctas(options.device));
+  if (edges == nullptr)
+    RONDO_CHECK_OK(order.open({.device = options.device,
+                               .ranks = places(),
+                               .ordered = ranks() > 1,
+                               .mixes_graphs = options.mixes_graphs,
+                               .takes_turns = options.takes_turns}));
+  if (edges != nullptr) {
+    connections = edges->connections();
+    multicast = edges->multicast();
+  } else if (facts.max_channels > 0) {  // else calls that need connections will fail
+    const GpuPlan& plan = options.plan;
+    RONDO_TRY(own_connections,
+              DeviceConnections::make(options.device, plan.near, plan.shape, plan.orders));
+    connections = own_connections.get();
+    connections->list_in(memory, {});
+    RONDO_CHECK_OK(connections->lazy().make_zeroed());
+  }
+  for (const int rank : here)
+    if (connections != nullptr)
+      connections->host_control(rank).limit_ns =
+          static_cast<std::uint64_t>(options.kernel_seconds * 1e9);
+  return ok_status();
+}
+
+void TeamContext::set_tuned(std::shared_ptr<const TunedWays> ways) {
+  if (tuned) return;
+  tuned = std::move(ways);
+  facts.tuned = tuned.get();
+}
+
+LaunchPosition TeamContext::site_of_first(const JointCall& call) const {
+  const PostedCall& first = call.posted.front();
+  LaunchPosition site = site_of(0, {first.call.stream, first.ready, first.capture});
+  if (site.stream != kPerThreadStream || is_alone()) return site;
+  site.stream = order.own_stream();
+  site.ready = nullptr;
+  return site;
+}
+
+Status TeamContext::begin_launch(const LaunchPosition& site, std::span<const PostedCall> calls,
+                                 RankSet ranks, StreamOrder::Kind kind) {
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const PostedCall& other = calls[i];
+    if (!same_capture(other.capture, site.capture))
+      return fail(StatusCode::kInvalidUsage,
+                  "ranks that share a GPU in one process make one call from different graphs, or "
+                  "only some of them while capturing: capture all of them into one graph");
+    if (other.ready == site.ready || same_stream(other.call.stream, site.stream)) continue;
+    const auto is_same = [&](const PostedCall& one) { return one.ready == other.ready; };
+    if (std::any_of(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(i), is_same))
+      continue;  // already waited for
+    RONDO_CHECK_OK(order.note(other.ready));
+    RONDO_CHECK_OK(wait_for_event(site.stream, other.ready, GpuEventUse::kPlain));
+  }
+  return order.begin(site, ranks, kind);
+}
+
+Status TeamLaunches::collective(int place, JointCall& call, Mismatch* mismatch) {
+  const Call& last = call.posted[place].call;
+  const bool captured = capturing(call.posted[place].capture);
   RONDO_TRY(const std::optional<DevicePlan> plan, plan_of(call));
+  call.plan_as(plan.value_or(DevicePlan{}));
   if (!plan) {
     RONDO_CHECK_OK(flush(place));
     return elsewhere(call, mismatch);
   }
-  PlannedCall planned{*plan, record, call.buffers(run_.spare_buffers())};
   const DeviceStrategyRow& row = row_of(*plan);
   const bool by_engines = row.traits.runner == Runner::kCopyEngines;
   if (!by_engines) warn_of_kernels(call);
   const Windows windows = row.traits.windows;
   if (by_engines && team_.edges != nullptr)
-    planned.record.set_by_engines(is_in_place_for_engines(last.call));
+    call.record.set_by_engines(is_in_place_for_engines(last));
   else
-    planned.record.set_in_windows(windows == Windows::kAll || (windows == Windows::kMulticast &&
-                                                               is_in_multicast_windows(call)));
-  if (!run_.takes(call, planned) || !finds_lines_clear(team_.connections, planned))
+    call.record.set_in_windows(windows == Windows::kAll ||
+                               (windows == Windows::kMulticast && is_in_multicast_windows(call)));
+  if (!run_.takes(call) || !finds_lines_clear(team_.connections, call))
     RONDO_CHECK_OK(flush(place));
   // Who runs a call elsewhere announces it. A call of the list is announced before its launch: the
   // list is shorter than the number of calls that a rank may be ahead, so no rank waits for that
   // launch before it announces its own call.
   if (team_.edges != nullptr && row.traits.runner != Runner::kLeader) {
-    const Status announced =
-        team_.edges->announce(planned.record, capturing(last.capture), mismatch);
+    const Status announced = team_.edges->announce(call.record, captured, mismatch);
     if (!announced.ok()) (void)flush(place).ok();  // earlier calls are valid
     RONDO_CHECK_OK(announced);
   }
   switch (row.traits.runner) {
     case Runner::kCopyEngines:
       if (team_.edges == nullptr) return copies(place, call);
-      run_.add(call, std::move(planned));
+      run_.add(call);
       return ok_status();
     case Runner::kLeader:
       return elsewhere(call, mismatch);
@@ -51,7 +144,7 @@ Status TeamLaunches::collective(int place, const JointCall& call, Mismatch* mism
       return as_messages(call, mismatch);
     case Runner::kOneDevice:
     case Runner::kEveryDevice:
-      run_.add(call, std::move(planned));
+      run_.add(call);
   }
   return ok_status();
 }
@@ -85,7 +178,7 @@ Result<std::optional<DevicePlan>> TeamLaunches::plan_of(const JointCall& call) {
 
 Status TeamLaunches::flush(int place) {
   if (run_.empty()) return ok_status();
-  const bool is_direct = row_of(run_.calls().front().plan).traits.runner == Runner::kOneDevice;
+  const bool is_direct = row_of(run_.first().plan).traits.runner == Runner::kOneDevice;
   Status launched = is_direct ? direct(place, run_) : beside_others(run_);
   run_.clear();
   return launched;
@@ -147,8 +240,8 @@ Status TeamLaunches::direct(int place, const CallRun& run) {
   DirectLaunches launches(direct_ctas(run.max_ctas(), ranks), site.stream);
   presume_current(site, launches);
   if (ranks == 1 && run.calls().size() == 1) launches.copy_by_driver();
-  for (const PlannedCall& call : run.calls())
-    RONDO_CHECK_OK(launches.collective(call.record, call.buffers));
+  for (const JointCall* const call : run.calls())
+    RONDO_CHECK_OK(launches.collective(call->record, call->buffers));
   RONDO_CHECK_OK(launches.flush());
   return team_.end_launch(site);
 }
@@ -183,7 +276,7 @@ Status TeamLaunches::copies(int place, const JointCall& call) {
   RONDO_CHECK_OK(team_.begin_launch(site, call));
   DirectLaunches launches(1, site.stream);
   launches.copy_by_driver();
-  RONDO_CHECK_OK(launches.collective(call.posted[place].call.record, call.buffers()));
+  RONDO_CHECK_OK(launches.collective(call.posted[place].call.record, call.buffers));
   return team_.end_launch(site);
 }
 
@@ -207,7 +300,7 @@ Status TeamLaunches::elsewhere(const JointCall& call, Mismatch* mismatch) {
   const LaunchPosition site = team_.site_of_first(call);
   const CallRecord& record = call.posted.front().call.record;
   RONDO_CHECK_OK(team_.begin_launch(site, call));
-  RONDO_CHECK_OK(team_.edges->run_elsewhere(record, call.buffers(), site.stream,
+  RONDO_CHECK_OK(team_.edges->run_elsewhere(record, call.buffers, site.stream,
                                             capturing(site.capture), mismatch));
   return team_.end_launch(site);
 }

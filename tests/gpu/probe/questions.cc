@@ -217,7 +217,7 @@ constexpr Assumption kTaken[] = {
      "collectives/gpu/launch/direct_launches.cc"},
     {"calls_beside", "setup_goes_on",
      "allocation, registration, streams and events can be had while a kernel runs",
-     "collectives/gpu/agree/memory_exchange.h"},
+     "collectives/gpu/agree/process_meeting.h"},
     {"queues", "kernels_at_once", "8 kernels that wait run at once on streams of their own",
      "collectives/gpu/team/device_team.h"},
     {"waiting_streams", "waiting_streams", "4 streams that wait hold up no other one",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds as a duration with which clock arithmetic cannot overflow; the clock of time stamps.
+// Seconds as a duration with which clock arithmetic cannot overflow; the clocks of time stamps.
 #pragma once
 
 #include <time.h>
@@ -22,6 +22,13 @@ inline std::chrono::nanoseconds to_nanoseconds(double seconds) {
 inline std::int64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+// Time for which the calling thread has run on a core. A system call.
+inline std::int64_t thread_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 

@@ -18,7 +18,7 @@ PlanFacts facts_of(int ranks, int hosts) {
   facts.ranks = ranks;
   facts.hosts = hosts;
   facts.rails = facts.largest_host = ranks / hosts;
-  facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
+  facts.slot_bytes = tuning::kPlannedSlotBytes;
   facts.connection_slot_bytes = tuning::connection_slot_bytes(facts.largest_host);
   facts.link_slot_bytes = tuning::link_slot_bytes(0);
   facts.core_cache_bytes = 1 << 20;

@@ -19,6 +19,8 @@
 //   copy_result(r, slot, piece)  output[piece.at...] = what r's reduce() delivered for this piece
 //   copy_own(from, at, count)    output[at...] = own input[from...]
 //   release()                    last verb: no rank touches this rank's own buffers after it
+//   growth()                     not of all executors; once this rank has waited for all others:
+//                                how many times as large later rounds are, the same on all ranks
 // A slot must be opened again before it is written again. open() waits until every rank has taken
 // the step after the one that published the slot's last contents. An algorithm must therefore
 // publish after it has read.
@@ -117,6 +119,41 @@ struct Rounds {
     return {begin, count - begin < per_round ? count - begin : per_round};
   }
 };
+
+// Rounds of which the ones after the first may become larger. Executors without growth() keep
+// Rounds.
+struct GrowingRounds {
+  Rounds planned;
+  int growth = 1;
+  std::uint64_t grain = planned.grain;
+
+  RONDO_FN constexpr std::uint64_t size() const {
+    if (planned.count <= planned.per_round) return planned.size();
+    const std::uint64_t later = planned.per_round * growth;
+    return 1 + (planned.count - planned.per_round + later - 1) / later;
+  }
+  RONDO_FN constexpr Slice operator[](std::uint64_t round) const {
+    if (round == 0) return planned[0];
+    const std::uint64_t later = planned.per_round * growth;
+    const std::uint64_t begin = planned.per_round + (round - 1) * later;
+    return {begin, planned.count - begin < later ? planned.count - begin : later};
+  }
+};
+
+template <class P>
+RONDO_FN auto growing(const P&, const Rounds& planned) {
+  if constexpr (requires(P & p) { p.growth(); }) {
+    return GrowingRounds{planned};
+  } else {
+    return planned;
+  }
+}
+template <class P>
+RONDO_FN void grow(P&, Rounds&) {}
+template <class P>
+RONDO_FN void grow(P& p, GrowingRounds& rounds) {
+  rounds.growth = p.growth();
+}
 
 // The slot of a round, for algorithms that publish once per round: rounds rotate through the slots.
 RONDO_FN constexpr int slot_of(std::uint64_t round) {

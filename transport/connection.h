@@ -15,7 +15,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 22;
+inline constexpr std::uint32_t kLayoutVersion = 23;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // max calls that a rank is ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data inside the announcement
@@ -34,8 +34,8 @@ inline constexpr int kCollectives = static_cast<int>(Collective::kWaitSignal) + 
 struct alignas(kLineBytes) AnnounceLine {
   std::uint64_t sequence;
   CallRecord record;
-  std::uint32_t exposure;  // kExposes... flags; not 0: the payload is an Exposure
-  std::uint32_t history;   // hash of all records so far; equal if all calls were equal
+  std::uint32_t flags;    // kExposes...: the payload is an Exposure; kWantsLargerRounds
+  std::uint32_t history;  // hash of all records so far; equal if all calls were equal
   std::byte payload[kPayloadBytes];
 };
 static_assert(sizeof(AnnounceLine) == kLineBytes);
@@ -50,6 +50,10 @@ inline constexpr std::uint32_t kExposesInput = 1;
 inline constexpr std::uint32_t kExposesOutput = 2;
 // The input is private memory: other processes read it at input_pointer by ProcessMemory.
 inline constexpr std::uint32_t kExposesToReads = 4;
+// The rank's waits sleep: from the second round on, all ranks take rounds kLargerRounds times as
+// large, in algorithms that can.
+inline constexpr std::uint32_t kWantsLargerRounds = 8;
+inline constexpr int kLargerRounds = 4;
 
 // ncclMemAlloc allocates in the arena of the process, a memory file. Other processes of the host
 // map it extent by extent, at first use. A place identifies a byte of it: the low bits are the

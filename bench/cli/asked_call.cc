@@ -39,7 +39,7 @@ Result<PlanFacts> facts_of_ranks(const AskedRanks& asked) {
   facts.largest_host = shape.largest;
   facts.aligned_hosts = shape.aligned;
   facts.one_process = asked.threads && asked.hosts == 1;
-  facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
+  facts.slot_bytes = tuning::kPlannedSlotBytes;
   const auto buffer_bytes =
       static_cast<std::uint64_t>(std::max<std::int64_t>(0, env::get_int("NCCL_BUFFSIZE")));
   facts.connection_slot_bytes = tuning::connection_slot_bytes(shape.largest, buffer_bytes);

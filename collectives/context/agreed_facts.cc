@@ -37,7 +37,7 @@ double max_ranks_of_a_core(std::span<const InitRecord> records) {
 void agree_on_facts(std::span<const InitRecord> records, const HostShape& shape, PlanFacts* facts) {
   assert(!records.empty() && records.size() == shape.host.size());
   facts->ranks = static_cast<int>(records.size());
-  facts->slot_bytes = tuning::kStagingBytes / kStagingSlots;
+  facts->slot_bytes = tuning::kPlannedSlotBytes;
   facts->link_slot_bytes = tuning::link_slot_bytes(asked_buffer_bytes(records));
   facts->one_process = true;
   facts->algorithms = records[0].algorithms;

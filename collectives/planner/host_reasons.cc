@@ -43,7 +43,7 @@ ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const 
                             kStagingSlots * plan.slot_parts,
                             bytes_text(kPartedBytes / static_cast<std::uint64_t>(plan.slot_parts)))
               : fmt::format("through {} staging slots of {} each{}", kStagingSlots,
-                            bytes_text(tuning::kStagingBytes / kStagingSlots),
+                            bytes_text(tuning::kPlannedSlotBytes),
                             plan.expose ? ", where buffers are not in place" : "");
       break;
     case Protocol::kRead:
@@ -54,7 +54,7 @@ ExplainRow protocol_row(const PlanFacts& facts, const CallRecord& record, const 
     case Protocol::kMixed:
       row.why = fmt::format(
           "{} staging slots of {} per rank within a host, slots of {} between hosts", kStagingSlots,
-          bytes_text(tuning::kStagingBytes / kStagingSlots), bytes_text(facts.link_slot_bytes));
+          bytes_text(tuning::kPlannedSlotBytes), bytes_text(facts.link_slot_bytes));
       break;
     case Protocol::kSimple:
       row.why = fmt::format("{} slots of {} per connection", tuning::kConnectionSlots,

@@ -14,12 +14,14 @@
 
 namespace rondo::tuning {
 
-inline constexpr std::size_t kStagingBytes = 2 << 20;           // per rank, in kStagingSlots parts
+inline constexpr std::size_t kPlannedSlotBytes = 512 << 10;  // of a staging slot, that plans use
+// Addresses of a rank's staging; memory is added as it is used.
+inline constexpr std::size_t kStagingBytes = kStagingSlots * kLargerRounds * kPlannedSlotBytes;
 inline constexpr std::size_t kConnectionSlotBytes = 128 << 10;  // maximum; between hosts: always
 inline constexpr std::size_t kMinSlotBytes = 4 << 10;
 inline constexpr std::size_t kConnectionSlots = 4;
-// Maximum memory of a rank for connections to all others of its host. With its staging and the
-// communicator's words this stays below 4 MiB.
+// Maximum memory of a rank for connections to all others of its host. With its staging (unless
+// rounds become larger) and the communicator's words this stays below 4 MiB.
 inline constexpr std::size_t kConnectionBytes = (2 << 20) - (128 << 10);
 
 inline constexpr std::size_t kMaxSlotBytes = 1 << 20;  // limit for NCCL_BUFFSIZE

@@ -2,7 +2,9 @@
 // Two-shot all-reduce: every rank reduces one part from all ranks, then all fetch the parts.
 //
 // Traffic per rank for S bytes: reads S * (n-1)/n of its peers' inputs and the same amount of their
-// results. One publication per round carries this round's result and the next round's input.
+// results. One publication per round carries this round's result and the next round's input. Rounds
+// after the first are larger where a rank lacks time on its core: a wait costs more there than the
+// caches that a large round leaves.
 // Order: tree. Source: the direct reduce-scatter and all-gather of Thakur, Rabenseifner and Gropp
 // (2005), over shared memory.
 #pragma once
@@ -12,7 +14,8 @@
 namespace rondo {
 
 template <PeerMemory P>
-RONDO_FN void two_shot_all_reduce(P& p, const Rounds& rounds) {
+RONDO_FN void two_shot_all_reduce(P& p, const Rounds& planned) {
+  auto rounds = growing(p, planned);
   const int n = p.size(), me = p.rank();
   const auto input_slot = [](std::uint64_t round) { return static_cast<int>(round % 2); };
   const auto result_slot = [](std::uint64_t round) { return static_cast<int>(2 + round % 2); };
@@ -31,6 +34,7 @@ RONDO_FN void two_shot_all_reduce(P& p, const Rounds& rounds) {
   for (std::uint64_t round = 0; round < rounds.size(); ++round) {
     const Piece mine = piece(round, me);
     wait_for_all(p);
+    if (round == 0 && rounds.size() > 1) grow(p, rounds);
     p.open(result_slot(round));
     p.reduce(input_slot(round), mine, {true, mine.at, result_slot(round), mine.window, -1});
     expose_round(round + 1);

@@ -63,12 +63,12 @@ class BasicAnnouncer {
     }
   }
 
-  // Publishes the call, with the flags of what the caller exposes.
-  void publish_line(std::uint32_t exposure) {
+  // Publishes the call, with the flags of what the caller exposes and wants.
+  void publish_line(std::uint32_t flags) {
     if (failed_) return;
     AnnounceLine& line = own_line();
     A::store_plain(line.record, record_);
-    A::store_plain(line.exposure, exposure);
+    A::store_plain(line.flags, flags);
     A::store_plain(line.history, static_cast<std::uint32_t>(rank_.history >> 32));
     announced_step_ = rank_.step;
     StepLine& steps = *rank_.self().steps;
@@ -113,7 +113,9 @@ class BasicAnnouncer {
     rank_.known_sequence[peer] = sequence_;
     // All ranks take the same steps, so the peer had taken as many as this rank when it announced.
     if (rank_.known_step[peer] < announced_step_) rank_.known_step[peer] = announced_step_;
-    rank_.exposure[peer] = A::load_plain(line.exposure);
+    const std::uint32_t flags = A::load_plain(line.flags);
+    rank_.exposure[peer] = flags & ~kWantsLargerRounds;
+    if ((flags & kWantsLargerRounds) != 0) rank_.larger_rounds_call = sequence_;
     return true;
   }
 

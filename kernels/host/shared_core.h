@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SharedCore: tells a wait whether another rank needs the core on which it would spin.
+// CoreTime: tells a call whether anything else takes much of this rank's time on the core.
 //
 // Each rank publishes its core (StepLine::core) in every fourth call, if a host has several ranks.
 // The rest is for hosts with more ranks than cores: a rank publishes its core in each call, and
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/seconds.h"
 #include "transport/connection.h"
 
 namespace rondo::host {
@@ -22,6 +24,7 @@ class SharedCore {
  public:
   void enable_publishing() { published_ = true; }
   void enable() { published_ = enabled_ = true; }  // there are more ranks than cores
+  bool is_enabled() const { return enabled_; }
 
   // Before the call `sequence` of rank `me` is announced.
   void publish(const std::vector<PeerPort>& peers, int me, std::uint64_t sequence) {
@@ -63,6 +66,32 @@ class SharedCore {
   bool enabled_ = false;
   std::uint32_t core_ = 0;   // of this rank's newest call, as in StepLine
   std::vector<int> others_;  // ranks that were last seen on that core
+};
+
+// Of a rank's last calls of several rounds, the time that they took, and the part in which the rank
+// ran: all of it, unless it sleeps, yields, or loses the core to others. Waits for a late rank at a
+// call's begin do not count.
+class CoreTime {
+ public:
+  struct Times {
+    std::int64_t wall, core;  // ns
+  };
+  static Times now() { return {now_ns(), thread_ns()}; }
+
+  void add(const Times& begin, const Times& end) {
+    if (total_.wall > kMemory) total_ = {total_.wall / 2, total_.core / 2};
+    total_.wall += end.wall - begin.wall;
+    total_.core += end.core - begin.core;
+  }
+  // The rank did not run for a quarter of the time, and for as long as a turn of others takes.
+  bool is_short() const {
+    const std::int64_t off = total_.wall - total_.core;
+    return off > kTurn && off > total_.wall / 4;
+  }
+
+ private:
+  static constexpr std::int64_t kMemory = 50'000'000, kTurn = 2'000'000;  // ns
+  Times total_{0, 0};
 };
 
 }  // namespace rondo::host

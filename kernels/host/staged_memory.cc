@@ -111,7 +111,15 @@ void StagedMemory::publish() {
   ++rank_.step;
   if (announced_) return announcer_.publish_step();
   announced_ = true;
-  announcer_.publish_line(exposure_);
+  announcer_.publish_line(exposure_ | (rank_.wants_larger_rounds ? kWantsLargerRounds : 0));
+}
+
+int StagedMemory::growth() {
+  assert(announced_ && !rounds_begin_);
+  rounds_begin_ = CoreTime::now();
+  const bool wanted =
+      rank_.wants_larger_rounds || rank_.larger_rounds_call == announcer_.sequence();
+  return wanted ? kLargerRounds : 1;
 }
 
 void StagedMemory::wait(int r) {
@@ -274,6 +282,11 @@ void StagedMemory::expose_kept(int slot, const Piece& piece) {
 }
 
 void StagedMemory::release() {
+  if (rounds_begin_) {
+    rank_.core_time.add(*rounds_begin_, CoreTime::now());
+    // Ranks that take turns at their cores need small rounds, which leave the caches to the others.
+    rank_.wants_larger_rounds = rank_.core_time.is_short() && !rank_.core.is_enabled();
+  }
   if (is_awaited_at_once()) {
     publish();
   } else {

@@ -25,6 +25,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "kernels/host/announcer.h"
 #include "kernels/host/simd/reduce_kernels.h"
@@ -54,6 +55,7 @@ class StagedMemory {
   void copy_kept(int r, int slot, const Piece& piece);
   std::byte* own_slot(int slot) const { return staging_.of(rank_.rank, slot, 0); }
   void release();
+  int growth();
   void fail() { announcer_.fail(); }
 
   // Must be called after a failed call, before its buffers return to the caller.
@@ -88,6 +90,7 @@ class StagedMemory {
   Staging staging_;
   bool announced_ = false;
   std::uint32_t exposure_ = 0;
+  std::optional<CoreTime::Times> rounds_begin_;  // of a call of several rounds
   std::uint64_t withdrawals_ = 0;  // counter of this process's memory, at the call's begin
   std::uint64_t last_look_ = 0;    // the step after this rank's last access to peers' buffers
   std::array<Piece, kStagingSlots> last_exposed_{};

@@ -29,8 +29,8 @@ PeerMemoryChecker::PeerMemoryChecker(Expressions& pool, const PeerMemoryOptions&
     };
     while (on(host) == options_.hosts[host].end()) ++host;
     const auto local = static_cast<int>(on(host) - options_.hosts[host].begin());
-    ranks_.emplace_back(PeerMemoryProgram(local, static_cast<int>(options_.hosts[host].size())),
-                        host);
+    const auto size = static_cast<int>(options_.hosts[host].size());
+    ranks_.emplace_back(PeerMemoryProgram(local, size, options_.growth), host);
     for (int slot = 0; slot < kStagingSlots; ++slot)
       ranks_[r].slots[slot] = TrackedMemory(witness_, fmt::format("slot {} of rank {}", slot, r),
                                             options.slot_elements);

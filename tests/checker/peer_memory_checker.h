@@ -62,7 +62,7 @@ struct PeerMemoryOp {
 
 class PeerMemoryProgram {
  public:
-  PeerMemoryProgram(int rank, int size) : rank_(rank), size_(size) {}
+  PeerMemoryProgram(int rank, int size, int growth) : rank_(rank), size_(size), growth_(growth) {}
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -96,6 +96,7 @@ class PeerMemoryProgram {
     publish();
     add({Verb::kLeave});
   }
+  int growth() const { return growth_; }
 
   using Verb = PeerMemoryOp::Verb;
   void add(const PeerMemoryOp& op) { ops_.push_back(op); }
@@ -111,6 +112,7 @@ class PeerMemoryProgram {
 
   int rank_;
   int size_;
+  int growth_;
   std::vector<PeerMemoryOp> ops_;
   std::vector<LinksOp> links_;
 };
@@ -167,6 +169,7 @@ static_assert(FoldingLinks<CrossProgram>);
 struct PeerMemoryOptions {
   int ranks = 1;
   std::uint64_t slot_elements = 0;
+  int growth = 1;                         // of rounds after the first, in algorithms that can
   std::optional<std::uint64_t> seed{};    // seed of the schedule
   std::vector<std::vector<int>> hosts{};  // ranks of each, ascending; empty: all on one
   int link_slots = 2;                     // per connection between hosts

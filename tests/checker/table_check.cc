@@ -149,12 +149,12 @@ struct ViewsAlgorithm {
 
 std::string describe(const AlgorithmRow& row, const Case& what) {
   return fmt::format(
-      "{} {}{} {{ranks {}, root {}, count {}, per_round {}, grain {}, whole {}, in_place {}, calls "
-      "{}, "
+      "{} {}{} {{ranks {}, root {}, count {}, per_round {}, growth {}, grain {}, whole {}, "
+      "in_place {}, calls {}, "
       "exposures [{}], scaled {}, slots {}, ring [{}], hosts {}, tree {}, seed {}}}",
       name(row.algorithm), name(row.collective), row.where == Where::kGpu ? " on GPUs" : "",
-      what.ranks, what.root, what.count, what.per_round, what.grain, what.whole, what.in_place,
-      what.calls, fmt::join(what.exposures, " "), what.scaled, what.slots,
+      what.ranks, what.root, what.count, what.per_round, what.growth, what.grain, what.whole,
+      what.in_place, what.calls, fmt::join(what.exposures, " "), what.scaled, what.slots,
       fmt::join(what.ring, " "), what.hosts, what.tree,
       what.seed ? fmt::format("{}", *what.seed) : "none");
 }
@@ -209,12 +209,14 @@ bool add_call(LinksChecker& checker, const AlgorithmRow& row, const Case& what, 
 
 Verdict check_row(Expressions& pool, const AlgorithmRow& row, const Case& what) {
   if (row.verbs != Verbs::kPrimitives) {
-    PeerMemoryChecker checker(pool, {.ranks = what.ranks,
-                                     .slot_elements = slot_elements(row, what),
-                                     .seed = what.seed,
-                                     .hosts = what.hosts,
-                                     .link_slots = what.slots,
-                                     .link_elements = link_elements(what)});
+    PeerMemoryChecker checker(
+        pool, {.ranks = what.ranks,
+               .slot_elements = slot_elements(row, what) * static_cast<std::uint64_t>(what.growth),
+               .growth = what.growth,
+               .seed = what.seed,
+               .hosts = what.hosts,
+               .link_slots = what.slots,
+               .link_elements = link_elements(what)});
     return check_calls(checker, row, what);
   }
   LinksChecker checker(pool, {.ranks = what.ranks,

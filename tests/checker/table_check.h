@@ -25,6 +25,7 @@ struct Case {
   std::uint64_t per_round = 1;
   std::uint64_t grain = 1;
   std::uint64_t whole = 0;  // Rounds::whole
+  int growth = 1;           // PeerMemory: GrowingRounds::growth
   bool in_place = false;
   int calls = 1;                           // consecutive, without a barrier between them
   std::vector<std::uint32_t> exposures{};  // PeerMemory, Views: by rank; empty: all staged

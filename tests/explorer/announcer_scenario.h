@@ -42,7 +42,7 @@ class AnnouncerScenario : public Scenario {
         machine.word(port.lines[i].sequence, Role::kLine, r, "call" + at);
         machine.plain(port.lines[i].record, "record" + at);
         machine.plain(port.lines[i].history, "history" + at);
-        machine.plain(port.lines[i].exposure, "exposure" + at);
+        machine.plain(port.lines[i].flags, "flags" + at);
         machine.plain(payload(port.lines[i]), "payload" + at);
       }
     }

@@ -35,7 +35,7 @@ bool has_blocks(Collective c) {
 
 // Sets the properties that vary between runs of one shape: in place or not, buffers exposed or not
 // (all, none, mixed between ranks), PreMulSum, the minimum number of slots or one more, both trees
-// or one.
+// or one, rounds that grow or not.
 void set_mode(const AlgorithmRow& row, int mode, Case& c) {
   c.exposures.assign(c.ranks, 0);
   c.in_place = (mode / 4) % 2 != 0;
@@ -49,6 +49,7 @@ void set_mode(const AlgorithmRow& row, int mode, Case& c) {
   c.scaled = mode % 4 == 0 && (mode / 8) % 2 != 0 &&
              (row.order == Order::kTree || row.order == Order::kHostTree);
   c.slots = row.min_slots + mode % 2;
+  if (row.algorithm == Algorithm::kTwoShot) c.growth = 1 + 2 * (mode / 2 % 2);
   constexpr int kTrees[4] = {kBothTrees, kBothTrees, 0, 1};
   if (row.fill == Fill::kHalves) c.tree = kTrees[(mode / 4) % 4];
 }

@@ -11,7 +11,7 @@ namespace {
 PlanFacts facts_with(std::uint64_t core_cache, std::uint64_t shared_cache, int ranks = 2) {
   PlanFacts facts;
   facts.ranks = facts.largest_host = facts.rails = ranks;
-  facts.slot_bytes = tuning::kStagingBytes / kStagingSlots;
+  facts.slot_bytes = tuning::kPlannedSlotBytes;
   facts.connection_slot_bytes = tuning::connection_slot_bytes(2);
   facts.core_cache_bytes = core_cache;
   facts.shared_cache_bytes = shared_cache;

@@ -26,6 +26,7 @@
 
 #include "base/asymmetric_fence.h"
 #include "base/atomics.h"
+#include "base/seconds.h"
 
 namespace rondo {
 
@@ -54,6 +55,7 @@ struct DoorbellAtomics : HostAtomics {
   }
   static void relax() { cpu_relax(); }
   static void yield() { sched_yield(); }
+  static std::int64_t now() { return now_ns(); }
   // The core of this thread, + 1. No system call with glibc 2.35 and later.
   static std::uint32_t core() { return static_cast<std::uint32_t>(sched_getcpu() + 1); }
 };

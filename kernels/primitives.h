@@ -19,8 +19,9 @@
 //   copy_result(r, slot, piece)  output[piece.at...] = what r's reduce() delivered for this piece
 //   copy_own(from, at, count)    output[at...] = own input[from...]
 //   release()                    last verb: no rank touches this rank's own buffers after it
-//   growth()                     not of all executors; once this rank has waited for all others:
-//                                how many times as large later rounds are, the same on all ranks
+//   growth(rounds)               not of all executors; once this rank has waited for all others:
+//                                how many times as large as planned all rounds but the first
+//                                are, of a call with `rounds` of them; the same on all ranks
 // A slot must be opened again before it is written again. open() waits until every rank has taken
 // the step after the one that published the slot's last contents. An algorithm must therefore
 // publish after it has read.
@@ -142,7 +143,7 @@ struct GrowingRounds {
 
 template <class P>
 RONDO_FN auto growing(const P&, const Rounds& planned) {
-  if constexpr (requires(P & p) { p.growth(); }) {
+  if constexpr (requires(P & p) { p.growth(1); }) {
     return GrowingRounds{planned};
   } else {
     return planned;
@@ -152,7 +153,7 @@ template <class P>
 RONDO_FN void grow(P&, Rounds&) {}
 template <class P>
 RONDO_FN void grow(P& p, GrowingRounds& rounds) {
-  rounds.growth = p.growth();
+  rounds.growth = p.growth(rounds.size());
 }
 
 // The slot of a round, for algorithms that publish once per round: rounds rotate through the slots.

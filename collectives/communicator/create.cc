@@ -35,6 +35,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Blob = std::vector<std::byte>;
+// Ranks that share cores yield them to each other; all other ranks of a core may have work.
+Waiter::Budget wait_budget(double core_share) {
+  if (core_share <= 1) return {};
+  return {50, 2000, static_cast<std::int64_t>(1e6 * std::max(core_share - 1, 1.0))};
+}
 
 class Creation {
  public:
@@ -228,8 +233,7 @@ class Creation {
                                                         state_->remote.links(), view.light);
     prepare_cores();
     choose_stores();
-    state_->engine.set_budget(state_->facts.crowded() ? Waiter::Budget{50, 2000}
-                                                      : Waiter::Budget{});
+    state_->engine.set_budget(wait_budget(state_->facts.core_share));
     state_->black_box.open(public_id(), offset);
     if (state_->status != nullptr) state_->status->serve_metrics(view.rank == 0);
     prepare_helpers();

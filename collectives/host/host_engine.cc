@@ -56,7 +56,7 @@ void HostEngine::set_budget(const Waiter::Budget& alone) {
 
 // On a stream's thread the program may use the core for its own computation: sleep soon.
 void HostEngine::choose_budget(bool beside) {
-  constexpr Waiter::Budget kBesideTheProgram{200, 1};
+  constexpr Waiter::Budget kBesideTheProgram{200, 0};
   if (beside == beside_the_program_) return;
   beside_the_program_ = beside;
   host_.waiter.set_budget(beside ? kBesideTheProgram : alone_budget_);

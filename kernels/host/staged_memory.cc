@@ -7,6 +7,10 @@
 #include "kernels/host/touch.h"
 
 namespace rondo::host {
+namespace {
+constexpr std::uint64_t kManyRounds = 16;  // with fewer, larger ones overlap too little
+}
+
 StagedMemory::StagedMemory(HostRank& rank, const HostCall& call)
     : rank_(rank),
       call_(call),
@@ -114,12 +118,12 @@ void StagedMemory::publish() {
   announcer_.publish_line(exposure_ | (rank_.wants_larger_rounds ? kWantsLargerRounds : 0));
 }
 
-int StagedMemory::growth() {
+int StagedMemory::growth(std::uint64_t rounds) {
   assert(announced_ && !rounds_begin_);
   rounds_begin_ = CoreTime::now();
   const bool wanted =
       rank_.wants_larger_rounds || rank_.larger_rounds_call == announcer_.sequence();
-  return wanted ? kLargerRounds : 1;
+  return wanted && rounds >= kManyRounds ? kLargerRounds : 1;
 }
 
 void StagedMemory::wait(int r) {

@@ -55,7 +55,7 @@ class StagedMemory {
   void copy_kept(int r, int slot, const Piece& piece);
   std::byte* own_slot(int slot) const { return staging_.of(rank_.rank, slot, 0); }
   void release();
-  int growth();
+  int growth(std::uint64_t rounds);
   void fail() { announcer_.fail(); }
 
   // Must be called after a failed call, before its buffers return to the caller.

@@ -96,7 +96,7 @@ class PeerMemoryProgram {
     publish();
     add({Verb::kLeave});
   }
-  int growth() const { return growth_; }
+  int growth(std::uint64_t) const { return growth_; }
 
   using Verb = PeerMemoryOp::Verb;
   void add(const PeerMemoryOp& op) { ops_.push_back(op); }

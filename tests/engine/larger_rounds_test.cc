@@ -61,8 +61,8 @@ class LargerRounds : public testing::TestWithParam<int> {};
 TEST_P(LargerRounds, AreTakenByAllIfOneWantsThem) {
   RankProcesses ranks(GetParam(), short_timeouts(), [](EngineRank& seat) {
     Looked rank(seat);
-    // One round, two, just as many as fit into larger ones, and parts of one at the end.
-    const std::size_t counts[] = {kSlot, kSlot + 1, 5 * kSlot, 5 * kSlot + 3, 11 * kSlot - 7};
+    // One round, one less than many, just as many as fit into larger ones, parts of one at the end.
+    const std::size_t counts[] = {kSlot, 15 * kSlot, 17 * kSlot, 17 * kSlot + 3, 19 * kSlot - 7};
     for (const int wanting : {kNobody, 0, seat.size - 1, kEverybody, kNobody}) {
       const std::size_t before = rank.largest_slot();
       for (const std::size_t count : counts) {

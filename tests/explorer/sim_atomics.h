@@ -80,6 +80,7 @@ struct SimAtomics {
   static void increment(std::uint32_t& word) { machine->increment(word); }
   static void relax() {}
   static void yield() {}
+  static std::int64_t now() { return 0; }
   static std::uint32_t core() { return 0; }
 };
 

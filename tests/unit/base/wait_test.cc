@@ -9,19 +9,34 @@ namespace {
 
 struct CountingAtomics : DoorbellAtomics {
   static inline int relaxes = 0, yields = 0, sleeps = 0;
+  static inline std::int64_t clock = 0, yield_ns = 300, sleep_ns = 20'000;
+  static std::int64_t now() { return clock; }
   static void relax() { ++relaxes; }
-  static void yield() { ++yields; }
-  static void wait(std::uint32_t&, std::uint32_t, std::int64_t) { ++sleeps; }
+  static void yield() {
+    ++yields;
+    clock += yield_ns;
+  }
+  static inline std::uint32_t expected = 0;
+  static void wait(std::uint32_t&, std::uint32_t seen, std::int64_t) {
+    ++sleeps;
+    expected = seen;
+    clock += sleep_ns;
+  }
 };
 
 class WaiterBudget : public testing::Test {
  protected:
-  WaiterBudget() : waiter_(&parked_, &bell_) { waiter_.set_budget({4000, 200}); }
+  WaiterBudget() : waiter_(&parked_, &bell_) {
+    waiter_.set_budget({4000, 200});
+    CountingAtomics::yield_ns = 300;
+    CountingAtomics::sleep_ns = 20'000;
+  }
 
   // Waits until over() holds, and counts the turns.
   template <class Over>
   void wait(Over over) {
     CountingAtomics::relaxes = CountingAtomics::yields = CountingAtomics::sleeps = 0;
+    CountingAtomics::expected = 0;
     ASSERT_TRUE(waiter_.until(over, {-1, 0}));
   }
   static bool yielded() { return CountingAtomics::yields > 0; }
@@ -68,6 +83,76 @@ TEST_F(WaiterBudget, SpinsNotAtAllWhereAnotherRankNeedsThisCore) {
   EXPECT_EQ(CountingAtomics::yields, 1);
   wait(yielded);  // learnt nothing about waits for other cores
   EXPECT_GT(CountingAtomics::relaxes, 1000);
+}
+
+TEST_F(WaiterBudget, HardlyYieldsWhereAnotherProgramTakesTheTurns) {
+  CountingAtomics::yield_ns = 3'000'000;
+  int yields = 0;
+  for (int i = 0; i < 1000; ++i) {
+    wait(slept);
+    yields += CountingAtomics::yields;
+  }
+  EXPECT_GT(yields, 1);
+  EXPECT_LT(yields, 10);
+  CountingAtomics::yield_ns = 300;
+  for (int i = 0; i < 1100; ++i) wait(slept);
+  for (int i = 0; i < 10; ++i) {
+    wait(slept);
+    EXPECT_GT(CountingAtomics::yields, 0);
+  }
+}
+
+// A yield that took a turn, and after which the data was there, is no sign of a peer on this core.
+TEST_F(WaiterBudget, KeepsItsSpinsWhereAnotherProgramTookATurn) {
+  CountingAtomics::yield_ns = 3'000'000;
+  wait(yielded);
+  wait(slept);
+  EXPECT_GT(CountingAtomics::relaxes, 3900);
+}
+
+class WaiterAlone : public WaiterBudget {
+ protected:
+  WaiterAlone() { waiter_.set_budget({}); }
+  // The number of spins after waits that parked for this time.
+  int spins_after(int waits, std::int64_t park_ns) {
+    CountingAtomics::sleep_ns = park_ns;
+    for (int i = 0; i <= waits; ++i) wait(slept);
+    EXPECT_EQ(CountingAtomics::yields, 0);
+    return CountingAtomics::relaxes;
+  }
+};
+
+TEST_F(WaiterAlone, SpinsLessAfterLongParks) {
+  EXPECT_GT(spins_after(0, 3'000'000), 3900);
+  const int few = spins_after(20, 3'000'000);
+  EXPECT_LE(few, 500);
+  EXPECT_GE(few, 400);
+}
+
+TEST_F(WaiterAlone, SpinsLittleWhereThePeerRanOnceThisRankParked) {
+  EXPECT_LT(spins_after(20, 1'000), 100);
+}
+
+TEST_F(WaiterAlone, SpinsLongerWhereThatWouldHaveBeenEnough) {
+  EXPECT_LT(spins_after(20, 1'000), 100);
+  EXPECT_GT(spins_after(20, 100'000), 3900);
+}
+
+// Else a fault that rang before the wait would be seen only after the first sleep.
+TEST_F(WaiterAlone, AsksItsSupervisorBeforeEachPark) {
+  bell_ = 7;
+  int asked = 0;
+  waiter_.set_supervisor({&asked, [](void* self, const WaitSite&, bool first) {
+                            int& times = *static_cast<int*>(self);
+                            EXPECT_EQ(first, times == 0);
+                            EXPECT_EQ(CountingAtomics::sleeps, times);
+                            EXPECT_EQ(CountingAtomics::expected, times == 0 ? 0U : 7U);
+                            ++times;
+                            return true;
+                          }});
+  wait([] { return CountingAtomics::sleeps == 3; });
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(CountingAtomics::expected, 7U);
 }
 
 }  // namespace

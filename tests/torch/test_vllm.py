@@ -3,16 +3,19 @@
 for each list of ranks a group of gloo for the device and one for control."""
 
 import inspect
+import multiprocessing
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
 import torch.distributed as dist
 import vllm_interface  # before rondo.vllm: it stands in for vLLM
-from ranks import environment, free_port, run
+from ranks import DEADLINE_SECONDS, environment, free_port, run
 from rondo import vllm as plugin
 from rondo.vllm.communicator import RondoCommunicator
 from vllm.distributed.device_communicators.base_device_communicator import DeviceCommunicatorBase
@@ -165,6 +168,18 @@ def test_calls_in_a_compiled_graph(rank, size):
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     for got, expected in zip(compiled(numbers(4, 6)), layer(numbers(4, 6))):
         assert torch.equal(got, expected)
+
+
+@as_in_vllm(2, hosts=(1,))
+def test_a_fault_ends_a_worker_of_vllm(rank, size):
+    """Its SIGTERM comes from rondo.vllm: vLLM itself would let it wait for orders without limit."""
+    _, tp = coordinate([[0, 1]], "tp:0")
+    multiprocessing.current_process().name = f"VllmWorker-{rank}"
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    with pytest.raises(dist.DistBackendError, match="rank . called .* and rank . called"):
+        tp.all_reduce(torch.ones(rank + 4))
+    assert ended.wait(DEADLINE_SECONDS)
 
 
 def parameters_of(function):

@@ -8,6 +8,10 @@ gloo stays for control messages; it also gives the store in which the ranks meet
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+import threading
 from typing import Any
 
 import torch
@@ -18,6 +22,18 @@ from vllm.distributed.device_communicators.base_device_communicator import Devic
 from rondo.torch import traced
 from rondo.torch.beside import mirror
 from rondo.vllm import tensor_dicts
+
+FAULT_SECONDS = 1.0  # for a worker's answer, which names the lost rank, to reach vLLM's engine
+
+
+def end_worker_soon() -> None:
+    """vLLM's worker catches the error of a call, answers with it, and waits for the next order. On
+    another host than the engine's, which ends then, it would wait without limit, as would its node:
+    that only sees if its own workers end."""
+    if multiprocessing.current_process().name.startswith("VllmWorker"):
+        end = threading.Timer(FAULT_SECONDS, os.kill, (os.getpid(), signal.SIGTERM))
+        end.daemon = True
+        end.start()
 
 
 def joined(parts: torch.Tensor, dim: int) -> torch.Tensor:
@@ -40,6 +56,7 @@ class RondoCommunicator(DeviceCommunicatorBase):
     ) -> None:
         super().__init__(cpu_group, device, device_group, unique_name, **more)
         self.group = mirror(cpu_group)
+        self.group.register_abort_hook(0, end_worker_soon)  # after a fault
         self.number = traced.number_of(self.group)
         if self.use_all2all:
             from vllm.distributed.device_communicators.all2all import AgRsAll2AllManager

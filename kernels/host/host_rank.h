@@ -84,7 +84,7 @@ struct BasicHostRank {
   std::vector<std::uint64_t> known_sequence;  // newest announcement of each peer that was compared
   std::vector<std::uint64_t> entered;         // newest call that each peer was seen to enter
   std::vector<std::uint32_t> exposure;        // kExposes... of that announcement
-  CoreTime core_time;                         // of its calls of several rounds
+  CoreTime core_time;                         // of its calls of many rounds
   bool wants_larger_rounds = false;           // from its next call on: it lacks time on the core
   std::uint64_t larger_rounds_call = 0;       // newest call in which a peer wants them
 

@@ -68,7 +68,7 @@ class SharedCore {
   std::vector<int> others_;  // ranks that were last seen on that core
 };
 
-// Of a rank's last calls of several rounds, the time that they took, and the part in which the rank
+// Of a rank's last calls of many rounds, the time that they took, and the part in which the rank
 // ran: all of it, unless it sleeps, yields, or loses the core to others. Waits for a late rank at a
 // call's begin do not count.
 class CoreTime {

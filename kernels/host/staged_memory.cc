@@ -120,10 +120,11 @@ void StagedMemory::publish() {
 
 int StagedMemory::growth(std::uint64_t rounds) {
   assert(announced_ && !rounds_begin_);
+  if (rounds < kManyRounds) return 1;
   rounds_begin_ = CoreTime::now();
   const bool wanted =
       rank_.wants_larger_rounds || rank_.larger_rounds_call == announcer_.sequence();
-  return wanted && rounds >= kManyRounds ? kLargerRounds : 1;
+  return wanted ? kLargerRounds : 1;
 }
 
 void StagedMemory::wait(int r) {

@@ -90,7 +90,7 @@ class StagedMemory {
   Staging staging_;
   bool announced_ = false;
   std::uint32_t exposure_ = 0;
-  std::optional<CoreTime::Times> rounds_begin_;  // of a call of several rounds
+  std::optional<CoreTime::Times> rounds_begin_;  // of a call of many rounds
   std::uint64_t withdrawals_ = 0;  // counter of this process's memory, at the call's begin
   std::uint64_t last_look_ = 0;    // the step after this rank's last access to peers' buffers
   std::array<Piece, kStagingSlots> last_exposed_{};

@@ -97,7 +97,7 @@ TEST(LargerRounds, AreWantedByRanksThatLackTheCore) {
     Looked rank(seat);
     bool wanted = false;
     for (int tries = 0; tries < 500 && !wanted; ++tries) {
-      rank.all_reduce(8 * kSlot);
+      rank.all_reduce(16 * kSlot);
       wanted = rank.anyone_wants();
     }
     seat.expect(wanted, "nobody wants larger rounds");

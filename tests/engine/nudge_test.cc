@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <initializer_list>
+#include <limits>
 
 #include "collectives/status/inspect.h"
 #include "tests/support/engine_rank.h"
@@ -74,7 +75,8 @@ class WaitOnAPeersCore {
       boxes_[comm.rank()] = TaggedMessages::open(comms_[comm.rank()], 64).value();
     });
     state().supervisor.install(false);
-    state().host.waiter.set_budget({0, 1});
+    // However long its yield takes.
+    state().host.waiter.set_budget({0, 1, std::numeric_limits<std::int64_t>::max()});
   }
 
   struct Cores {

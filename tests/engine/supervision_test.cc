@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <future>
+#include <limits>
 
 #include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
@@ -80,7 +81,7 @@ class Waits {
  public:
   explicit Waits(CommunicatorState& state) : state_(state) {
     state_.supervisor.install(false);
-    state_.host.waiter.set_budget({0, 1});
+    state_.host.waiter.set_budget({0, 1, std::numeric_limits<std::int64_t>::max()});
   }
   std::uint32_t checks() const {
     return HostAtomics::load_acquire(state_.host.self().progress->checks);

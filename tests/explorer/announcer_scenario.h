@@ -78,7 +78,7 @@ class AnnouncerScenario : public Scenario {
         scenario->machine_->require(false, "read another call's record");
       };
       rank.waiter = {&shared_.ports[r].parked, &shared_.ports[r].bell, wakes_ == Wakes::kLight};
-      rank.waiter.set_budget({0, 1});
+      rank.waiter.set_budget({0, 0});
       rank.waiter.set_supervisor({&local, &keep_waiting, nullptr});
     }
   }

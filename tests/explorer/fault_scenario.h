@@ -33,7 +33,7 @@ class FaultScenario : public Scenario {
       return;
     }
     BasicWaiter<SimAtomics> waiter(&shared_.parked, &shared_.bell);
-    waiter.set_budget({0, 1});
+    waiter.set_budget({0, 0});
     waiter.set_supervisor({this,
                            [](void* self, const WaitSite&, bool) {
                              auto& fault = static_cast<FaultScenario*>(self)->shared_.fault;

@@ -49,7 +49,7 @@ class SlotsScenario : public Scenario {
   void act(Machine& machine, int actor) override {
     BasicWaiter<SimAtomics> waiter(&shared_.doors[actor].parked, &shared_.doors[actor].bell,
                                    wakes_ == Wakes::kLight);
-    waiter.set_budget({0, 1});
+    waiter.set_budget({0, 0});
     Connection previous = connection(actor - 1, actor - 1);
     Connection next = connection(actor, actor + 1);
     host::ReceiveEnd<SimAtomics> from(previous);

@@ -53,8 +53,8 @@ long SystemCallTrap::end() {
 }
 
 bool is_waiting_call(long number) {
-  return number == SYS_sched_yield || number == SYS_futex || number == SYS_poll ||
-         number == SYS_clock_gettime || number == SYS_sched_getaffinity ||
+  return number == SYS_sched_yield || number == SYS_futex || number == SYS_membarrier ||
+         number == SYS_poll || number == SYS_clock_gettime || number == SYS_sched_getaffinity ||
          number == SYS_sched_setaffinity;
 }
 

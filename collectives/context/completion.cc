@@ -3,6 +3,10 @@
 
 #include <sched.h>
 
+#include <utility>
+
+#include "base/seconds.h"
+
 namespace rondo {
 
 bool Completion::finish(Status result, int source) {
@@ -21,13 +25,18 @@ bool Completion::finish(Status result, int source) {
   return true;
 }
 
-// Polls longer than a message between two running ranks takes, but not noticeably long.
+// Polls longer than a message between two running ranks takes, but not noticeably long. A yield may
+// give another program a whole turn (base/wait.h); a thread that is woken waits for none.
 bool Completion::finished_soon() const {
   constexpr int kTurns = 100;
-  for (int turn = 0; turn < kTurns; ++turn) {
+  constexpr std::int64_t kLostTurn = 500'000;  // ns
+  std::int64_t yielded = 0;
+  for (int turn = 0; turn < kTurns && yielded < kLostTurn; ++turn) {
     if (finished()) return true;
     if (help_) help_();
+    const std::int64_t begun = now_ns();
     sched_yield();
+    yielded = now_ns() - begun;
   }
   return finished();
 }

@@ -262,12 +262,14 @@ struct FailedCheck {
 };
 void PrintTo(const FailedCheck& check, std::ostream* out) { *out << check.name; }
 void refuse(const char* call, bool on) { simt::refuse_call(call, on ? 0 : 1'000'000); }
+// The check of P2P launches twice before that of the switch, and again once the switch is left out.
+void refuse_launch(bool on) { simt::refuse_call("launch", on ? 2 : 1'000'000, 1); }
 
 const FailedCheck kFailedChecks[] = {
     {"wrong_sums", simt::spoil_sums, 0, "the switch sums 282 to 283 (element 168 of 4096)"},
     {"no_memory", [](bool on) { refuse("allocate_host", on); }, 1, "cudaHostAlloc"},
     // Kernels of the others wait for this one, and are stopped.
-    {"no_launch", [](bool on) { refuse("launch", on); }, 1, "a kernel launch"},
+    {"no_launch", refuse_launch, 1, "a kernel launch"},
 };
 
 class MulticastCheckFailed : public testing::TestWithParam<FailedCheck> {};

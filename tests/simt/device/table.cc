@@ -83,8 +83,11 @@ struct Counted<name, function> {
   static Result call(Arguments... arguments) {
     if (!makes_context(arguments...)) check_thread(name.text);
     const std::uint64_t calls = count.calls.fetch_add(1, std::memory_order_relaxed);
-    if constexpr (std::is_same_v<Result, GpuError>)
-      if (calls >= count.allowed.load(std::memory_order_relaxed)) return kGpuNotSupported;
+    if constexpr (std::is_same_v<Result, GpuError>) {
+      const std::uint64_t allowed = count.allowed.load(std::memory_order_relaxed);
+      if (calls >= allowed && calls - allowed < count.refused.load(std::memory_order_relaxed))
+        return kGpuNotSupported;
+    }
     return function(std::forward<Arguments>(arguments)...);
   }
   static inline CallCount count{name.text};
@@ -185,9 +188,12 @@ CallCount::CallCount(const char* call) : name(call), next(std::exchange(newest_c
 
 const CallCount* call_counts() { return newest_count; }
 
-void refuse_call(std::string_view name, std::uint64_t allowed) {
-  for (CallCount* one = newest_count; one != nullptr; one = one->next)
-    if (one->name == name) one->allowed = one->calls + allowed;
+void refuse_call(std::string_view name, std::uint64_t allowed, std::uint64_t refused) {
+  for (CallCount* one = newest_count; one != nullptr; one = one->next) {
+    if (one->name != name) continue;
+    one->refused = refused;
+    one->allowed = one->calls + allowed;
+  }
 }
 
 const GpuApi& gpu_table(Finder kernel_of) {

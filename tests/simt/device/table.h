@@ -28,13 +28,16 @@ struct CallCount {
   explicit CallCount(const char* call);
   const char* const name;
   std::atomic<std::uint64_t> calls{0};
-  std::atomic<std::uint64_t> allowed{~std::uint64_t{0}};
+  std::atomic<std::uint64_t> allowed{~std::uint64_t{0}};  // calls until they fail,
+  std::atomic<std::uint64_t> refused{0};                  // and how many do then
   CallCount* const next;
 };
 const CallCount* call_counts();  // all functions of the table; the last `next` is nullptr
 // Makes calls of this name (a member of GpuApi) fail in this process after `allowed` more, as with
-// an old driver or a full switch.
-void refuse_call(std::string_view name, std::uint64_t allowed = 0);
+// an old driver or a full switch: `refused` of them, and then no more.
+inline constexpr std::uint64_t kAllCalls = ~std::uint64_t{0};
+void refuse_call(std::string_view name, std::uint64_t allowed = 0,
+                 std::uint64_t refused = kAllCalls);
 
 // `kernel_of` returns the caller's kernels by number; all callers must pass the same function.
 const GpuApi& gpu_table(const cuda::KernelEntry& (*kernel_of)(int kernel));

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/types.h"
+#include "transport/connection.h"
 
 namespace rondo::tuning {
 

@@ -211,6 +211,7 @@ stage_torch() {
 
 # All of tests/torch on every release: 540 MB of download and 1.4 GB in build for each.
 stage_torch_versions() { . tests/torch/libraries.sh && on_every_release; }
+
 # torch's own tests of torch.distributed under the name gloo, in the environment of the stage torch.
 # ONLY=barrier runs those whose names contain it.
 stage_torch_suite() {
@@ -293,8 +294,7 @@ stage_pictures() {
 }
 stage_tidy() { python3 .ci/tidy.py; }
 
-# The long stages take turns in CI: each runs for one commit of five. --for PATH names those that a
-# change needs.
+# The long stages take turns in CI, one a commit. --for PATH names those that a change needs.
 LONG_STAGES=(simt_weak simt_more dev_more asan rdma tidy)
 stage_in_turn() {
   local commits stage

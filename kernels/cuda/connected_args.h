@@ -103,7 +103,7 @@ inline constexpr int kMaxStations = 64;  // ranks of one launch
 
 // A launch runs a list of calls, one after another. For each call, a CTA does exactly what it would
 // do if the call were alone in its launch. So ranks whose lists are cut differently, or that have
-// no list, run the same calls together (collectives/gpu/calls/posted_calls.h).
+// no list, run the same calls together (collectives/gpu/calls/call_run.h).
 struct ConnectedArgs {
   struct Station {
     DeviceEnd* ends;

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "collectives/gpu/calls/posted_calls.h"
+#include "collectives/gpu/calls/call_run.h"
 #include "collectives/gpu/plan/explain_devices.h"
 #include "collectives/planner/device_work.h"
 #include "collectives/planner/host_work.h"

@@ -14,18 +14,17 @@ import time
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "bench" / "compare"))
+for folder in ("bench/compare", "tests/torch/programs"):
+    sys.path.insert(0, str(HERE.parents[1] / folder))
 import hosts  # noqa: E402
+from with_vllm import LLAMA  # noqa: E402
 
 DEADLINE_SECONDS = 1200  # for busy machines; a start takes 40 s on an idle one
 GBIT = 10
 HTTP_PORT, MEETING_PORT = 8000, 29600
-MODEL = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256,
-    "intermediate_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8,
-    "num_key_value_heads": 4, "head_dim": 32, "vocab_size": 512, "max_position_embeddings": 512,
-    "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2,
+MODEL = LLAMA | {
+    "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 8,
+    "num_attention_heads": 8, "vocab_size": 512, "max_position_embeddings": 512,
 }  # fmt: skip
 SETTINGS = {
     "NCCL_DEBUG": "VERSION", "OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",

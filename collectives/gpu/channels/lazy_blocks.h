@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Device memory of slots that is not made with the connections: LazyBlocks, and for NVLink between
+// hosts FabricSlots.
+//
 // LazyBlocks: slots of each protocol, and staging of shared direct kernels (connection_layout.h).
 // Each is allocated with the first call that uses it. Before, only its addresses are reserved, so
 // the ends in device memory and captured graphs never change. New lines (LL, LL128, LL push) are

@@ -21,6 +21,7 @@
 #include "collectives/gpu/channels/multicast_memory.h"
 #include "collectives/gpu/memory/leader_memory.h"
 #include "collectives/gpu/memory/recall.h"
+#include "collectives/gpu/memory/shared_blocks.h"
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "transport/socket/socket.h"

@@ -14,6 +14,7 @@
 #include "base/poll_until.h"
 #include "collectives/faults/fault_texts.h"
 #include "collectives/gpu/agree/control_segment.h"
+#include "collectives/gpu/staging/one_sided_rounds.h"
 #include "transport/cuda/device.h"
 
 namespace rondo::gpu {

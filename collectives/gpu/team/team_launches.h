@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "collectives/gpu/calls/call_run.h"
 #include "collectives/gpu/calls/posted_calls.h"
 #include "collectives/gpu/calls/team_edges.h"
 #include "collectives/gpu/memory/device_memory.h"

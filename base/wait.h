@@ -2,13 +2,13 @@
 // Waiter: the one place in Rondo where a rank waits for other ranks.
 //
 // A wait spins, may yield the core, and then parks on the rank's doorbell, at most 100 ms at a
-// time. Only ranks that share cores yield: where another program uses the core, a yield gives it a
-// whole turn of some 3 ms, while a rank that is woken runs at once (Linux's EEVDF and CFS). A wait
-// adapts to earlier ones. If data arrived right after a yield or a park, the peer needs this core,
-// so the next wait spins less; and a park that took long shows that spinning was too short or in
-// vain. If only parking helped, or a yield took a whole turn, the next wait yields less. Both
-// budgets grow back with every wait in which they were, or would have been, enough.
-// A rank that runs as a fiber suspends instead, so that other fibers of its thread can run.
+// time. Only ranks that share cores yield, hardly ever beside another program (base/yielder.h). A
+// wait adapts to earlier ones. If data arrived right after a yield or a park, the peer needs this
+// core, so the next wait spins less; and a park that took long shows that spinning was too short or
+// in vain. If only parking helped, the next wait yields less. Both budgets grow back with every
+// wait in which they were, or would have been, enough.
+// A rank that runs as a fiber or drives a network suspends instead, so that other fibers of its
+// thread and its network can go on; it parks when they have nothing to do, 1 ms at a time.
 // Off the fast path the wait asks its supervisor (installed by collectives/) again and again
 // whether to continue. The supervisor handles deadlines, aborts, faults, dead peers and sockets.
 // Guarantees: until() returns false only if the supervisor gave up. Every wait is supervised. A
@@ -23,6 +23,7 @@
 #include <cstdint>
 
 #include "base/doorbell.h"
+#include "base/yielder.h"
 
 namespace rondo {
 
@@ -48,8 +49,9 @@ class BasicWaiter {
   struct Supervisor {
     void* self = nullptr;
     bool (*keep_waiting)(void* self, const WaitSite& site, bool first) = nullptr;
-    // Set while the rank runs as a fiber. `fresh`: true for the first call of a wait.
-    void (*suspend)(void* self, bool fresh) = nullptr;
+    // Set while the rank runs as a fiber, or drives a network. `fresh`: true for the first call of
+    // a wait. Returns true if the thread has nothing else to do and may park briefly.
+    bool (*suspend)(void* self, const WaitSite& site, bool fresh) = nullptr;
     // Called at the end of a wait that keep_waiting has let continue. May be null.
     void (*waited)(void* self, const WaitSite& site) = nullptr;
     // Called once in a wait that its spins did not end, before the thread yields, parks or
@@ -61,7 +63,7 @@ class BasicWaiter {
   struct Budget {
     int spins = 4000;
     int yields = 0;
-    std::int64_t lost_turn = 1'000'000;  // ns of a yield: another program has run meanwhile
+    std::int64_t lost_turn = kLostTurn;  // ns of a yield, see base/yielder.h
   };
 
   BasicWaiter() = default;
@@ -88,7 +90,8 @@ class BasicWaiter {
   }
 
  private:
-  static constexpr std::int64_t kLongestSleep = 100'000'000;  // ns
+  static constexpr std::int64_t kLongestSleep = 100'000'000;          // ns
+  static constexpr std::int64_t kLongestSleepBesideWork = 1'000'000;  // ns, after suspend()
   static constexpr int kYieldsPerCheck = 32;
   static constexpr int kEagerSpins = 16;  // the first spins make no pause: lowest latency
   static constexpr int kMinSpins = 32;
@@ -96,17 +99,17 @@ class BasicWaiter {
   static constexpr int kPromptYields = 2;             // data this soon: the peer ran on this core
   static constexpr std::int64_t kSpin = 40;           // ns, about
   static constexpr std::int64_t kLatePark = 500'000;  // ns: longer than any spinning
-  static constexpr int kYieldlessWaits = 1024;        // maximum after a lost turn
 
   static int grown(int turns, int maximum) { return std::min(maximum, 2 * turns); }
   static int cut(int turns, int minimum) { return std::max(std::min(turns, minimum), turns / 4); }
 
+  bool parks_at(int turn) const { return turn >= now_.yields || !yielder_.may_yield(); }
   // Adapts the budgets after a wait that ended in this turn of until_slow(). parked: ns that its
   // last park took; 0: it did not park.
   void learn(int turn, std::int64_t parked, const WaitSite& site) {
     if (supervisor_.suspend != nullptr) return;
-    if (turn >= now_.yields) {
-      now_.yields = cut(now_.yields, kMinYields);
+    if (parks_at(turn)) {
+      if (yielder_.may_yield()) now_.yields = cut(now_.yields, kMinYields);
       if (parked > 0 && !site.core_is_wanted) now_.spins = after_park(parked);
       return;
     }
@@ -122,45 +125,32 @@ class BasicWaiter {
     return grown(now_.spins, budget_.spins);
   }
 
-  // Yields to other ranks. If another program takes a whole turn, the next waits do not yield: more
-  // of them each time, fewer once a yield was short again.
-  void yield_to_ranks() {
-    const std::int64_t begun = A::now();
-    A::yield();
-    if (A::now() - begun < budget_.lost_turn) {
-      after_lost_turn_ = std::max(after_lost_turn_ / 2, 1);
-    } else {
-      now_.yields = 0;
-      yieldless_waits_ = after_lost_turn_;
-      after_lost_turn_ = std::min(4 * after_lost_turn_, kYieldlessWaits);
-    }
-  }
-
   template <class Ready>
   [[gnu::noinline]] bool until_slow(Ready& ready, const WaitSite& site) {
     bool first = true;
     std::uint32_t seen = 0;
     std::int64_t parked = 0;
     if (supervisor_.before_yield != nullptr) supervisor_.before_yield(supervisor_.self);
-    if (yieldless_waits_ > 0 && --yieldless_waits_ == 0) now_.yields = budget_.yields;
+    yielder_.begin_wait();
     for (int turn = 0;; ++turn) {
       const bool suspends = supervisor_.suspend != nullptr;
-      const bool parks = !suspends && turn >= now_.yields;
+      const bool parks = !suspends && parks_at(turn);
+      if (parks || suspends) seen = A::load_acquire(*bell_);
       if (parks || (turn > 0 && (suspends || turn % kYieldsPerCheck == 0))) {
-        seen = A::load_acquire(*bell_);
         if (supervisor_.self != nullptr) {
           if (!supervisor_.keep_waiting(supervisor_.self, site, first)) return false;
           first = false;
         }
       }
       if (suspends) {
-        supervisor_.suspend(supervisor_.self, turn == 0);
+        if (supervisor_.suspend(supervisor_.self, site, turn == 0))
+          park<A>(*parked_, *bell_, seen, ready, kLongestSleepBesideWork, light_);
       } else if (parks) {
         const std::int64_t begun = A::now();
         park<A>(*parked_, *bell_, seen, ready, kLongestSleep, light_);
         parked = A::now() - begun;
       } else {
-        yield_to_ranks();
+        yielder_.yield(budget_.lost_turn);
       }
       if (!ready()) continue;
       learn(turn, parked, site);
@@ -174,9 +164,8 @@ class BasicWaiter {
   bool light_ = false;
   Supervisor supervisor_;
   Budget budget_;
-  Budget now_;               // the part of budget_ that the next wait may use
-  int yieldless_waits_ = 0;  // that are to come
-  int after_lost_turn_ = 1;  // of them after the next lost turn
+  Budget now_;  // the part of budget_ that the next wait may use
+  BasicYielder<A> yielder_;
 };
 
 using Waiter = BasicWaiter<>;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/context/completion.h"
 
-#include <sched.h>
-
 #include <utility>
 
-#include "base/seconds.h"
+#include "base/yielder.h"
 
 namespace rondo {
 
@@ -25,18 +23,14 @@ bool Completion::finish(Status result, int source) {
   return true;
 }
 
-// Polls longer than a message between two running ranks takes, but not noticeably long. A yield may
-// give another program a whole turn (base/wait.h); a thread that is woken waits for none.
+// Polls longer than a message between two running ranks takes, but not noticeably long.
 bool Completion::finished_soon() const {
   constexpr int kTurns = 100;
-  constexpr std::int64_t kLostTurn = 500'000;  // ns
-  std::int64_t yielded = 0;
-  for (int turn = 0; turn < kTurns && yielded < kLostTurn; ++turn) {
+  Yielder yielder;
+  for (int turn = 0; turn < kTurns && yielder.may_yield(); ++turn) {
     if (finished()) return true;
     if (help_) help_();
-    const std::int64_t begun = now_ns();
-    sched_yield();
-    yielded = now_ns() - begun;
+    yielder.yield();
   }
   return finished();
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/rank/remote_ranks.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cassert>
 
@@ -36,21 +34,33 @@ void RemoteRanks::open(std::unique_ptr<RemoteLinks> links) {
   faults_.set_report_to_other_hosts([this](const Fault& fault) { report(fault); });
 }
 
-void RemoteRanks::suspend(bool fresh) {
-  if (fresh) idle_turns_ = 0;
+bool RemoteRanks::suspend(const WaitSite& site, bool fresh) {
+  if (fresh) {
+    idle_turns_ = 0;
+    yielder_.begin_wait();
+  }
   bool moved = links_ != nullptr && links_->progress();
   if (beside_) moved |= beside_();
   if (FiberGroup* group_of_fibers = FiberGroup::current())
-    return group_of_fibers->suspend(fresh || moved);
+    return group_of_fibers->suspend(fresh || moved), false;
   if (moved) {
     idle_turns_ = 0;
-  } else if (++idle_turns_ < kBusyTurns) {
-    sched_yield();
+  } else if (++idle_turns_ < kBusyTurns && yielder_.may_yield()) {
+    yielder_.yield();
+  } else if (!beside_ && waits_for_host(site) && links_->flushed()) {
+    return true;
   } else {
     net::Sleeper sleeper;
     if (sleeper.add(*links_) && (wakes_ == nullptr || sleeper.add(*wakes_)))
-      sleeper.sleep(nap(idle_turns_ - kBusyTurns));
+      sleeper.sleep(nap(std::max(idle_turns_ - kBusyTurns, 0)));
   }
+  return false;
+}
+
+// Not the waits for several ranks: `needs` is set.
+bool RemoteRanks::waits_for_host(const WaitSite& site) const {
+  if (site.of_network || site.needs != nullptr) return false;
+  return site.global_rank < 0 || members_.local_of(site.global_rank) >= 0;
 }
 
 bool RemoteRanks::check(const WaitSite& site, std::int64_t waited_ns) {

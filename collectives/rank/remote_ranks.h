@@ -4,13 +4,14 @@
 //
 // If all ranks are on this host there are no links and nothing is done. Guarantees: a rank that
 // leaves because of a fault is blamed for that fault, not for the end of its connections; every
-// wait for data to leave names the destination rank. Cost: without traffic, the thread yields, then
-// sleeps on its sockets: 1 ms at a time, up to 10 ms in long waits.
+// wait for data to leave names the destination rank. Cost: without traffic, the thread yields
+// (base/yielder.h), then sleeps on its sockets: 1 ms at a time, up to 10 ms in long waits.
 #pragma once
 
 #include <functional>
 #include <memory>
 
+#include "base/yielder.h"
 #include "collectives/faults/fault_state.h"
 #include "transport/net/remote_links.h"
 
@@ -32,8 +33,9 @@ class RemoteRanks {
     beside_ = std::move(progress);
     wakes_ = wakes;
   }
-  // One turn of a wait: runs this thread's other ranks (fibers) and drives the links.
-  void suspend(bool fresh);
+  // One turn of a wait: runs this thread's other ranks (fibers) and drives the links. True: there
+  // is nothing to do before a rank of this host rings, so the thread may park on its bell.
+  bool suspend(const WaitSite& site, bool fresh);
   void begin_wait() { error_since_ns_ = -1; }
   // Raises a fault and returns true if the connection that this wait needs has ended permanently.
   bool check(const WaitSite& site, std::int64_t waited_ns);
@@ -44,6 +46,8 @@ class RemoteRanks {
   void report(const Fault& fault);
 
  private:
+  bool waits_for_host(const WaitSite& site) const;
+
   const Membership& members_;
   host::HostRank& host_;
   const CurrentCall& call_;
@@ -51,6 +55,7 @@ class RemoteRanks {
   std::unique_ptr<RemoteLinks> links_;
   std::function<bool()> beside_;
   net::WakeSource* wakes_ = nullptr;
+  Yielder yielder_;
   int idle_turns_ = 0;
   std::int64_t error_since_ns_ = -1;  // waited_ns when this wait first saw an error
 };

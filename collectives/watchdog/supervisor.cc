@@ -53,9 +53,13 @@ void Supervisor::install(bool suspends) {
   host_.waiter.set_supervisor(hooks);
 }
 
-void Supervisor::suspend(void* self, bool fresh) {
+bool Supervisor::suspend(void* self, const WaitSite& site, bool fresh) {
   RankContext& context = static_cast<Supervisor*>(self)->context_;
-  (void)context.faults.or_fault([&] { return context.remote.suspend(fresh), ok_status(); }).ok();
+  bool may_park = false;
+  (void)context.faults
+      .or_fault([&] { return may_park = context.remote.suspend(site, fresh), ok_status(); })
+      .ok();
+  return may_park;
 }
 
 bool Supervisor::keep_waiting(const WaitSite& site, bool first) {

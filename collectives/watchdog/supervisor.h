@@ -34,8 +34,9 @@ class Supervisor : RankPart {
   // Installs itself in the rank's waiter. suspends: also set if the rank is one of several fibers.
   void install(bool suspends);
   bool keep_waiting(const WaitSite& site, bool first);
-  // Lets other fibers run during a wait. self: a Supervisor.
-  static void suspend(void* self, bool fresh);
+  // Lets other fibers and the network go on during a wait; true: the thread may park. self: a
+  // Supervisor.
+  static bool suspend(void* self, const WaitSite& site, bool fresh);
 
   CallComparer& comparer() { return comparer_; }
   StatusExchange& statuses() { return statuses_; }

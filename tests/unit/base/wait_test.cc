@@ -17,9 +17,11 @@ struct CountingAtomics : DoorbellAtomics {
     clock += yield_ns;
   }
   static inline std::uint32_t expected = 0;
-  static void wait(std::uint32_t&, std::uint32_t seen, std::int64_t) {
+  static inline std::int64_t at_most = 0;
+  static void wait(std::uint32_t&, std::uint32_t seen, std::int64_t nanoseconds) {
     ++sleeps;
     expected = seen;
+    at_most = nanoseconds;
     clock += sleep_ns;
   }
 };
@@ -153,6 +155,29 @@ TEST_F(WaiterAlone, AsksItsSupervisorBeforeEachPark) {
   wait([] { return CountingAtomics::sleeps == 3; });
   EXPECT_EQ(asked, 3);
   EXPECT_EQ(CountingAtomics::expected, 7U);
+}
+
+// A rank that drives a network returns to it soon, even if no rank rings.
+TEST_F(WaiterAlone, ParksBrieflyWhereItsNetworkHasNothingToDo) {
+  int turns = 0;
+  BasicWaiter<CountingAtomics>::Supervisor driver{.self = &turns};
+  driver.keep_waiting = [](void*, const WaitSite&, bool) { return true; };
+  driver.suspend = [](void* self, const WaitSite& site, bool fresh) {
+    int& number = *static_cast<int*>(self);
+    EXPECT_EQ(site.peer, -1);
+    EXPECT_EQ(fresh, number == 0);
+    return ++number > 5;
+  };
+  waiter_.set_supervisor(driver);
+  for (bell_ = 7; bell_ < 9; ++bell_) {
+    turns = 0;
+    wait(slept);
+    EXPECT_EQ(turns, 6);
+    EXPECT_EQ(CountingAtomics::expected, bell_);
+    EXPECT_LE(CountingAtomics::at_most, 1'000'000);
+  }
+  EXPECT_EQ(CountingAtomics::yields, 0);
+  EXPECT_EQ(CountingAtomics::relaxes, 0);
 }
 
 }  // namespace

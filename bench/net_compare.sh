@@ -8,6 +8,7 @@
 #   bash bench/net_compare.sh [--hosts 2,4] [--ranks-per-host 1] [--sizes 4,1048576] [--rounds 9]
 #                             [--python build/torch-venv/bin/python] [--contestants rondo,openmpi]
 #                             [--gbit 10,25]   the rate of each host's network
+#                             [--busy]         beside one busy loop a core
 #   bash bench/net_compare.sh --hosts 2 --contestants rondo,rondo_ucx
 # Needs root. Installs what it needs (apt), builds, prints a table and writes it to
 # build/compare/net.txt (--out).

@@ -13,6 +13,7 @@ import sys
 import time
 
 import bare
+import busy
 from groups import ContestantFailed, Group
 from hosts import Hosts, open_mpi, start_each
 
@@ -26,6 +27,7 @@ def parse():
     add = parser.add_argument
     add("--quick", action="store_true", help="few sizes and rounds")
     add("--hosts", default="2,4")
+    add("--busy", action="store_true", help="beside one busy loop a core")
     add("--gbit", help="limit each host's network to these rates, one run for each")
     add("--ranks-per-host", type=int, default=1)
     add("--sizes", help="bytes")
@@ -139,12 +141,15 @@ class Pair:
 def measure(options, hosts, count):
     ranks = count * options.ranks_per_host
     groups, cells, pairs = {}, {}, []
+    loops = busy.BusyLoops(len(os.sched_getaffinity(0)) if options.busy else 0)
     try:
+        loops.__enter__()
         for name, command in commands(options).items():
             groups[name] = HostsGroup(name, ranks, options.build, hosts, command)
-            if ranks == 2 and name in ("rondo", "rondo_ucx"):
+            if ranks == 2 and not options.busy and name in ("rondo", "rondo_ucx"):
                 pairs.append(Pair(options, hosts, groups[name]))
         names = list(groups)
+        loops.go_on()
         for turn in range(options.rounds):
             for pair in pairs:
                 pair.turn()
@@ -156,12 +161,12 @@ def measure(options, hosts, count):
     finally:
         for group in [*groups.values(), *pairs]:
             group.close()
+        loops.__exit__()
 
 
-def table(count, gbit, ranks, cells, beside):
+def table(count, network, ranks, cells, beside):
     names = list(next(iter(cells.values())))
     first = names[0]
-    network = f", {gbit:g} Gb/s" if gbit else ""
     lines = [f"{count} hosts, {ranks} ranks{network}; all-reduce, f32, sum; us a call "
              "(median of rounds)",
              f"{'bytes':>10}" + "".join(f"{name:>12}" for name in names)
@@ -184,9 +189,11 @@ def main():
                             text=True, check=False).stdout.strip()
     text = f"commit {commit}, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores\n"
     for count, gbit in itertools.product(options.hosts, options.gbit):
+        about = f", {gbit:g} Gb/s" if gbit else ""
+        about += ", beside one busy loop a core" if options.busy else ""
         with Hosts(count, gbit) as hosts:
             try:
-                text += "\n" + table(count, gbit, *measure(options, hosts, count))
+                text += "\n" + table(count, about, *measure(options, hosts, count))
             except ContestantFailed as failure:
                 print(f"net_compare: {failure}", file=sys.stderr)
                 return 1

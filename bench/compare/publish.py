@@ -52,8 +52,11 @@ class Run:
             any(cell.get(name) or []) for _, _, part in self.views for cell in part.values())]
 
     def heading(self):
-        return (f"commit {self.about['commit']}, {self.about['date']}, {self.about['cores']} cores "
-                f"of {self.about['cpu']}")
+        return f"commit {self.about['commit']}, {self.about['date']}, {self.cores()}"
+
+    def cores(self):
+        cpu = re.sub(r"\(R\)| Processor$", "", self.about["cpu"])
+        return f"{self.about['cores']} cores of {cpu}"
 
     def cell(self, part, ranks, size):
         """Rondo's time and the fastest other's, with its name; dashes where one was cut."""
@@ -87,7 +90,7 @@ def beside_gloo(ranks):
 
 def readme(run):
     condition, _, part = run.shown
-    lines = [f"Two cores of an AMD EPYC, {run.state()}, {run.about['date']} (the last two rows: "
+    lines = [f"{run.cores()}, {run.state()}, {run.about['date']} (the last two rows: "
              f"earlier{'' if condition == 'row' else ', idle'}), float32, medians in microseconds; "
              f"others: the fastest of {run.names()}.", "",
              "| | Rondo | others | command |", "|---|---|---|---|"]

@@ -16,7 +16,7 @@ from folders import INCLUDE, folder_of
 ROOTS = ("api/torch", "api/cu13")  # the packages of wheels are below these
 CPP = (".cc", ".h", ".cu")
 # Cycles of C++ that are still there, by their first module.
-KNOWN_CYCLES = ("collectives/gpu/rank/device_rank", "kernels/cuda/kernel_rows")
+KNOWN_CYCLES = ("kernels/cuda/kernel_rows",)
 
 
 def module_of(path):

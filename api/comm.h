@@ -131,12 +131,19 @@ struct Registration {
   std::size_t bytes;
   int number = -1;          // the engine's number of a window; -1: a buffer
   std::uint64_t block = 0;  // its number in gpu::memory_registry(), which peers map; 0: none
+  // Of a window: the program's handle, which kernels read; null: the handle is that of windows().
+  void* record = nullptr;
   ~Registration();
 };
 
 HandleTable<Registration>& registrations();  // ncclCommRegister
 HandleTable<Registration>& windows();        // ncclCommWindowRegister
 
+// The handle in windows() of a program's handle, which may be an address in device memory.
+void* handle_of_window(void* window);
+void forget_record(void* record, const void* handle);
+// A window of any communicator.
+Result<HandleTable<Registration>::Pin> find_any_window(ncclWindow_t window, const char* function);
 // An error if the window does not belong to this communicator.
 Result<HandleTable<Registration>::Pin> find_window(ncclComm_t comm, ncclWindow_t window,
                                                    const char* function);

@@ -11,6 +11,7 @@
 #include "api/nccl_device.h"
 #include "api/rondo.h"
 #include "base/printable.h"
+#include "collectives/context/gpu_rank.h"
 
 using namespace rondo;
 using namespace rondo::api;
@@ -75,12 +76,19 @@ Status query_properties(ncclComm_t comm, ncclCommProperties* out) {
     return fail(StatusCode::kInvalidArgument,
                 "ncclCommProperties_t argument not initialized via "
                 "NCCL_COMM_PROPERTIES_INITIALIZER");
-  ncclCommProperties properties{};  // no device API, no multicast, no GIN
+  ncclCommProperties properties{};  // no GIN, no CFT
   properties.size = out->size;
   properties.magic = out->magic;
   properties.version = out->version;
   properties.rank = pin->rank;
   properties.nRanks = pin->size;
+  gpu::GpuRank* const rank = gpu_rank_of(*pin->engine());
+  if (gpu::DeviceApi* const kernels = rank == nullptr ? nullptr : rank->device_api()) {
+    properties.deviceApiSupport = true;
+    properties.multimemSupport =
+        kernels->has_multicast() && reach_team_of(*pin->engine()) == pin->size;
+  }
+  properties.devCommRuntimeVersionSize = sizeof(ncclDevComm);
   properties.nLsaTeams = pin->size / reach_team_of(*pin->engine());
   properties.cudaDev = properties.nvmlDev = pin->engine()->options().device;  // -1: the host
   std::memcpy(out, &properties, std::min(out->size, sizeof(properties)));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host functions of NCCL's device API. Those with a status fail with ncclInvalidUsage and the
-// reason: they give NCCL's private device-memory layout to kernels that were compiled for it, and
-// Rondo's layout differs. Programs check ncclCommQueryProperties first (see communicator_info.cc).
+// Teams of NCCL's device API, and its host functions for GIN and CFT, which fail with
+// ncclInvalidUsage: Rondo has neither (device_comm.cc has the rest). Programs check
+// ncclCommQueryProperties first (see communicator_info.cc).
 //
-// Functions without a status answer what is true of the communicator, because programs calculate
+// The functions of teams answer what is true of the communicator, because programs calculate
 // with the answer before they check anything (they divide by the ranks of the Lsa team). A
 // handle that is no communicator gives a team of 0 ranks, a rank outside the team gives -1; both
 // leave an error for ncclGetLastError.
@@ -18,10 +18,11 @@ using namespace rondo::api;
 namespace {
 
 ncclResult_t refuse(const char* function) {
-  return report(fail(StatusCode::kInvalidUsage,
-                     "{} : the device API needs NVIDIA's own device-memory layout, which Rondo "
-                     "does not reproduce; use the host API, or kernels without nccl_device.h",
-                     function));
+  return report(
+      fail(StatusCode::kInvalidUsage,
+           "{} : Rondo has neither GIN nor CFT, and ncclCommProperties_t says so: use the "
+           "Lsa team, or the host API between hosts",
+           function));
 }
 
 constexpr ncclTeam kNoTeam{0, 0, 0};
@@ -70,39 +71,6 @@ int rank_or_error(const Result<int>& rank) {
 
 }  // namespace
 
-RONDO_API_FUNCTION(ncclResult_t, DevCommCreate, ncclComm_t, const ncclDevCommRequirements*,
-                   ncclDevComm*) {
-  RONDO_ENTER(DevCommCreate);
-  return refuse("DevCommCreate");
-}
-RONDO_CATCH
-RONDO_API_FUNCTION(ncclResult_t, DevCommDestroy, ncclComm_t, const ncclDevComm*) {
-  RONDO_ENTER(DevCommDestroy);
-  return refuse("DevCommDestroy");
-}
-RONDO_CATCH
-
-RONDO_API_FUNCTION(ncclResult_t, GetLsaMultimemDevicePointer, ncclWindow_t, size_t, void**) {
-  RONDO_ENTER(GetLsaMultimemDevicePointer);
-  return refuse("GetLsaMultimemDevicePointer");
-}
-RONDO_CATCH
-RONDO_API_FUNCTION(ncclResult_t, GetMultimemDevicePointer, ncclWindow_t, size_t, ncclMultimemHandle,
-                   void**) {
-  RONDO_ENTER(GetMultimemDevicePointer);
-  return refuse("GetMultimemDevicePointer");
-}
-RONDO_CATCH
-RONDO_API_FUNCTION(ncclResult_t, GetLsaDevicePointer, ncclWindow_t, size_t, int, void**) {
-  RONDO_ENTER(GetLsaDevicePointer);
-  return refuse("GetLsaDevicePointer");
-}
-RONDO_CATCH
-RONDO_API_FUNCTION(ncclResult_t, GetPeerDevicePointer, ncclWindow_t, size_t, int, void**) {
-  RONDO_ENTER(GetPeerDevicePointer);
-  return refuse("GetPeerDevicePointer");
-}
-RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, GetMultimemDeviceLeInfo, ncclWindow_t, size_t, uint32_t*,
                    size_t*) {
   RONDO_ENTER(GetMultimemDeviceLeInfo);
@@ -158,12 +126,6 @@ RONDO_API_FUNCTION(int, TeamRankToLsa, ncclComm_t comm, ncclTeam team, int rank)
 }
 RONDO_CATCH_GIVING(-1)
 
-RONDO_API_FUNCTION(ncclResult_t, LsaBarrierCreateRequirement, ncclTeam, int, ncclLsaBarrierHandle*,
-                   ncclDevResourceRequirements*) {
-  RONDO_ENTER(LsaBarrierCreateRequirement);
-  return refuse("LsaBarrierCreateRequirement");
-}
-RONDO_CATCH
 RONDO_API_FUNCTION(ncclResult_t, GinBarrierCreateRequirement, ncclComm_t, ncclTeam, int,
                    ncclGinBarrierHandle*, ncclDevResourceRequirements*) {
   RONDO_ENTER(GinBarrierCreateRequirement);
@@ -180,17 +142,5 @@ RONDO_API_FUNCTION(ncclResult_t, GinOutboxCreateRequirement, int, int, ncclGinOu
                    ncclDevResourceRequirements*) {
   RONDO_ENTER(GinOutboxCreateRequirement);
   return refuse("GinOutboxCreateRequirement");
-}
-RONDO_CATCH
-// A slot carries 8 bytes.
-RONDO_API_FUNCTION(int, LLA2ACalcSlots, int maxElts, int maxEltSize) {
-  RONDO_ENTER(LLA2ACalcSlots);
-  return maxElts * ((maxEltSize + 7) / 8);
-}
-RONDO_CATCH_GIVING(0)
-RONDO_API_FUNCTION(ncclResult_t, LLA2ACreateRequirement, int, int, ncclLLA2AHandle*,
-                   ncclDevResourceRequirements*) {
-  RONDO_ENTER(LLA2ACreateRequirement);
-  return refuse("LLA2ACreateRequirement");
 }
 RONDO_CATCH

@@ -25,8 +25,11 @@ Registration::~Registration() {
 
 void forget_registrations(const std::vector<void*>& handles) {
   HandleState state;
-  for (void* handle : handles)
-    if (!registrations().remove(handle, &state)) windows().remove(handle, &state);
+  for (void* handle : handles) {
+    if (registrations().remove(handle, &state)) continue;
+    const auto window = windows().remove(handle, &state);
+    if (window && window->record != nullptr) forget_record(window->record, handle);
+  }
 }
 
 }  // namespace rondo::api
@@ -91,10 +94,11 @@ Status deregister_buffer(ncclComm_t comm, void* handle) {
   constexpr const char* kFunction = "CommDeregister";
   RONDO_TRY(CommPin pin, find_comm(comm, kFunction));
   RONDO_CHECK_OK(not_null(handle, kFunction, "handle"));
-  if (!pin->remove_registration(handle))  // torch also passes windows to this function
+  void* const known = handle_of_window(handle);  // torch also passes windows to this function
+  if (!pin->remove_registration(known))
     return fail(StatusCode::kInvalidArgument, "{} : {} is no registration of comm {}", kFunction,
                 handle, fmt::ptr(comm));
-  forget_registrations({handle});
+  forget_registrations({known});
   return ok_status();
 }
 

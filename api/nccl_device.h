@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nccl_device.h: NCCL's device API, so that programs that use it compile and link.
+/* nccl_device.h: NCCL's device API.
  *
- * Rondo's library refuses the API. ncclCommQueryProperties answers without it (deviceApiSupport is
- * false), and so do the functions of teams, ranks and slots; every other function returns
- * ncclInvalidUsage, with a reason for ncclGetLastError. A program that asks before it launches such
- * kernels uses its other path.
+ * Rondo has windows and barriers of ranks on GPUs that reach each other's memory (the Lsa team):
+ * ncclDevCommCreate, the addresses of windows, ncclLsaBarrierSession. It has neither GIN nor CFT:
+ * ncclCommProperties_t says so, and their functions return ncclInvalidUsage, with a reason for
+ * ncclGetLastError. Ranks on host memory have no device API (deviceApiSupport is false).
  *
  * Structs, numbers and signatures are those of NVIDIA's header of NCCL 2.32, written anew;
- * tests/abi compares them. So a program that was compiled with this header also runs on NVIDIA's
- * library. Its kernels include nccl_device_code.h by this header: teams, addresses and barriers of
- * ranks that reach each other's memory work, GIN stops the kernel. Works in C and C++, with or
- * without the CUDA toolkit.
+ * tests/abi compares them. Programs that were compiled with NVIDIA's headers, 2.28.9 to 2.32.3, get
+ * the structs of these. Kernels include nccl_device_code.h by this header. Works in C and C++, with
+ * or without the CUDA toolkit.
  *
  *   ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
  *   ncclCommQueryProperties(comm, &properties);
@@ -111,7 +110,7 @@ typedef struct ncclLLA2AHandle {
 typedef struct ncclGinInboxA2AHandle ncclGinInboxA2AHandle;
 typedef struct ncclGinOutboxHandle ncclGinOutboxHandle;
 
-typedef struct ncclWindow_vidmem ncclWindow_vidmem_t; /* opaque */
+typedef struct ncclWindow_vidmem ncclWindow_vidmem_t; /* for kernels */
 
 typedef struct ncclResourceWindow_vidmem {
   char* lsaFlatBase;
@@ -122,7 +121,7 @@ typedef struct ncclResourceWindow_vidmem {
 
 typedef struct ncclDevCommWindowTable* ncclDevCommWindowTable_t;
 
-/* What NVIDIA's ncclDevCommCreate fills in. Rondo's never does. */
+/* Filled in by ncclDevCommCreate; kernels get a copy. */
 typedef struct ncclDevComm {
   unsigned int magic, version;
   int rank, nRanks;
@@ -242,21 +241,25 @@ typedef struct ncclCommProperties {
 extern "C" {
 #endif
 
-/* Works: ranks, device, Lsa teams; says that there is no device API. props must come from the
- * initialiser. */
+/* props must come from the initialiser. */
 ncclResult_t ncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* props);
 
-/* The functions with a status below are refused (see above). */
+/* Create is collective: all ranks with the same requirements. Destroy is not; no kernel may use the
+ * device communicator any more. Windows must be from ncclMemAlloc, or memory that is mapped by
+ * address and can be exported, at the same offset of all ranks' allocations. */
 ncclResult_t ncclDevCommCreate(ncclComm_t comm, const ncclDevCommRequirements_t* reqs,
                                ncclDevComm_t* outDevComm);
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const ncclDevComm_t* devComm);
 
+/* Addresses for kernels of this rank's device. A rank outside of the Lsa team is an error. Multimem
+ * needs a switch between the GPUs, and NCCL_NVLS_ENABLE=1. */
 ncclResult_t ncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void** outPtr);
 ncclResult_t ncclGetMultimemDevicePointer(ncclWindow_t window, size_t offset,
                                           ncclMultimemHandle_t multimem, void** outPtr);
 ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsaRank,
                                      void** outPtr);
 ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void** outPtr);
+/* CFT: refused. */
 ncclResult_t ncclGetMultimemDeviceLeInfo(ncclWindow_t window, size_t offset, ncclCftLeId* leId,
                                          size_t* leOffset);
 ncclResult_t ncclGetCftDeviceLeInfo(ncclWindow_t window, size_t offset, int peerCft,
@@ -282,6 +285,7 @@ int ncclTeamRankToLsa(ncclComm_t comm, ncclTeam_t team, int rank);
 ncclResult_t ncclLsaBarrierCreateRequirement(ncclTeam_t team, int nBarriers,
                                              ncclLsaBarrierHandle_t* outHandle,
                                              ncclDevResourceRequirements_t* outReq);
+/* GIN: refused. */
 ncclResult_t ncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam_t team, int nBarriers,
                                              ncclGinBarrierHandle_t* outHandle,
                                              ncclDevResourceRequirements_t* outReq);

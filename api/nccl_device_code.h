@@ -7,9 +7,8 @@
  * static_assert that says what to do: build such a kernel with NVIDIA's header.
  *
  * Order: arrive() with a releasing order publishes what all threads of the group have written, to
- * peers whose wait() has an acquiring order. Waits also end once the abort word is set
- * (ncclDevComm's abortFlag). The layouts are those of NCCL 2.32, for NVIDIA's library: Rondo's
- * ncclDevCommCreate refuses.
+ * peers whose wait() has an acquiring order. Waits end after ncclCommAbort or a fault, also without
+ * the peers. The layouts are those of NCCL 2.32, for NVIDIA's library, too.
  *
  *   ncclLsaBarrierSession<ncclCoopCta> barrier(ncclCoopCta(), comm, ncclTeamTagLsa(), blockIdx.x);
  *   barrier.sync(ncclCoopCta(), cuda::memory_order_acq_rel);

@@ -56,9 +56,9 @@ stage_simt() {
 }
 # What simt leaves out: several processes and hosts, other settings, golden texts, clients.
 stage_simt_more() {
-  local apart_in_weak='Internode\.TakesRings|Spread\.Equals.*three_|DevicePuts'
-  build simt "simt gpu_tests gpu_process_tests gpu_golden_tests gpu_direct_tests bench_tests
-    nccl_shared micro_device nccl_contestant"
+  local apart_in_weak='Internode\.TakesRings|Spread\.Equals.*three_|DevicePuts|DeviceApi\.Sums'
+  build simt "simt gpu_tests gpu_process_tests gpu_api_tests gpu_golden_tests gpu_direct_tests
+    bench_tests nccl_shared micro_device nccl_contestant"
   run_tests simt -R '^Gpu' -E '^Gpu\.'
   RONDO_SIMT=mode=weak run_tests simt --batch 4 -R "^GpuProcess\..*($apart_in_weak)"
 }
@@ -85,8 +85,8 @@ stage_cuda() {
     return
   fi
   build cuda-90 "rondo_shared nccl_shared rondo_audit rondo hello_allreduce gpu_tests
-    gpu_process_tests gpu_probe micro_device nccl_contestant abi_tests client_rondo client_nccl
-    nvtx_tool"
+    gpu_process_tests gpu_probe micro_device nccl_contestant device_api_check abi_tests client_rondo
+    client_nccl nvtx_tool"
   python3 .ci/kernels.py --of build/cuda-90
   bash tests/gpu/pack.sh
   bash tests/gpu/check_driverless.sh build/cuda-90

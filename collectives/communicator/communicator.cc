@@ -102,6 +102,10 @@ int reach_team_of(const Communicator& communicator) {
   });
 }
 
+gpu::GpuRank* gpu_rank_of(const Communicator& communicator) {
+  return communicator.state_->device.get();
+}
+
 std::shared_ptr<profiler::Profiler> Communicator::profiler() const {
   return state_->events == nullptr ? nullptr : state_->events->profiler();
 }

@@ -39,6 +39,10 @@ class Profiler;
 
 class CommunicatorState;  // collectives/communicator/communicator_state.h
 
+namespace gpu {
+class GpuRank;
+}
+
 class Communicator {
  public:
   static Result<std::shared_ptr<Communicator>> create(const CreateRequest& request);
@@ -146,6 +150,7 @@ class Communicator {
   friend class TaggedMessages;  // drives its own communicator without run()
   friend void set_pool(Communicator& communicator, host::ParallelFor pool);
   friend int reach_team_of(const Communicator& communicator);
+  friend gpu::GpuRank* gpu_rank_of(const Communicator& communicator);
   friend Result<std::shared_ptr<Communicator>> duplicate(Communicator& parent,
                                                          std::function<bool()> aborted);
   explicit Communicator(std::unique_ptr<CommunicatorState> state);
@@ -159,6 +164,9 @@ void set_pool(Communicator& communicator, host::ParallelFor pool);
 // Number of ranks of a team whose ranks load and store each other's memory (reach_team.h in
 // collectives/context), equal on all ranks. GPUs: by P2P or NVLink; host memory: of one process.
 int reach_team_of(const Communicator& communicator);
+
+// The rank on a CUDA device (gpu_rank.h), for NCCL's device API; null: it is on the host.
+gpu::GpuRank* gpu_rank_of(const Communicator& communicator);
 
 // Collective. An internal child of all ranks, in their order. Makes no call of the parent.
 Result<std::shared_ptr<Communicator>> duplicate(Communicator& parent,

@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "collectives/context/call.h"
+#include "collectives/context/device_comm.h"
 
 namespace rondo::gpu {
 
@@ -32,6 +33,24 @@ struct GpuMemoryUse {
 using Exchange =
     std::function<Result<std::vector<std::vector<std::byte>>>(std::span<const std::byte> mine)>;
 
+// NCCL's device API (device_comms.h in collectives/gpu/rank).
+class DeviceApi {
+ public:
+  virtual ~DeviceApi() = default;
+
+  virtual bool has_multicast() const = 0;
+  // Address of the window's record, which kernels read; null: too many windows.
+  virtual void* record_of(int window) = 0;
+  // Collective.
+  virtual Result<DeviceComm> create(const Exchange& exchange, const DeviceCommRequest& request) = 0;
+  // Not collective. The window that create() gave; no kernel may use it any more.
+  virtual Status destroy(const void* resource_window) = 0;
+  // Address for kernels of this rank's device: of a window of a rank of the Lsa team, or of all
+  // ranks' windows in multicast memory.
+  static constexpr int kMulticast = -1;
+  virtual Result<std::byte*> address_of(int window, int lsa_rank, std::uint64_t offset) const = 0;
+};
+
 class GpuRank {
  public:
   virtual ~GpuRank() = default;
@@ -48,6 +67,9 @@ class GpuRank {
                                   bool symmetric) = 0;
   virtual void close_window(int window) = 0;
   virtual std::size_t window_bytes(int window, int peer) const = 0;
+
+  // For kernels of NCCL's device API; null: the driver cannot map memory by address.
+  virtual DeviceApi* device_api() = 0;
 
   // report(): handles a control message from a rank on another host. gone(): one of the remote
   // ranks that are known to be gone, or -1.

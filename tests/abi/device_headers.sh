@@ -1,29 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles device_layouts.cu with Rondo's nccl_device.h and with NVIDIA's headers of each version,
-# from PyPI (200 MB each, kept in ~/.cache/rondo). Needs nvcc. Fails if an offset differs, a version
-# cannot be had, or a planted wrong offset is not seen.
+# Compiles device_layouts.cu, which has the offsets that Rondo writes, with Rondo's nccl_device.h
+# and with NVIDIA's headers of each version, from PyPI (200 MB each, kept in ~/.cache/rondo). Needs
+# nvcc. Fails if an offset differs, a version cannot be had, or a planted wrong one is not seen.
 #   bash tests/abi/device_headers.sh [VERSION...]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 versions=("$@")
 [ $# -gt 0 ] || versions=(2.28.9 2.29.2 2.29.3 2.29.7 2.30.3 2.30.7 2.31.2 2.32.3)
 
 compiles() {  # compiles FOLDER [OPTIONS]
-  nvcc -arch=sm_90 -std=c++17 -w -I"$1" "${@:2}" -c "$here/device_layouts.cu" -o "$work/out.o" \
-    >"$work/log" 2>&1
+  nvcc -arch=sm_90 -std=c++17 -w -I"$1" -I"$root" "${@:2}" -c "$here/device_layouts.cu" \
+    -o "$work/out.o" >"$work/log" 2>&1
 }
-same() {  # same NAME FOLDER
-  compiles "$2" || { echo "$1:"; grep -m5 error "$work/log"; exit 1; }
+same() {  # same NAME FOLDER [OPTIONS]
+  compiles "${@:2}" || { echo "$1:"; grep -m5 error "$work/log"; exit 1; }
   echo "$1: the same layouts"
 }
-same Rondo "$here/../../api"
+same Rondo "$root/api" -DOWN
 for version in "${versions[@]}"; do
   same "NCCL $version" "$("$here/fetch_nccl.sh" "$version")"
 done
-if compiles "$here/../../api" -DPLANTED=8; then
+if compiles "$root/api" -DOWN -DPLANTED=8; then
   echo "a wrong offset was not seen"
   exit 1
 fi

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program of NCCL's host API with kernels of its device API beside it, as benchmarks of NCCL are.
-// check_device_api.sh compiles it as C++ and as CUDA, on our headers alone, and runs it: it asks
-// the communicator, and goes the host's way where the device API is refused.
+// check_device_api.sh compiles it as C++ and as CUDA, on our headers alone, and runs it on host
+// memory: it asks the communicator, and goes the host's way where there is no device API.
 #include <cstdio>
 #include <cstring>
 #include <vector>
@@ -93,12 +93,18 @@ int refuses_everything(ncclComm_t comm) {
   CHECK(refused(ncclDevCommDestroy(comm, comms.data())));
   CHECK(comms[0].nRanks == 0 && comms[0].windowTable == nullptr);
   void* pointer = nullptr;
-  CHECK(refused(ncclGetLsaDevicePointer(nullptr, 0, 0, &pointer)));
-  CHECK(refused(ncclGetPeerDevicePointer(nullptr, 0, 0, &pointer)));
-  CHECK(refused(ncclGetMultimemDevicePointer(nullptr, 0, ncclMultimemHandle_t{}, &pointer)));
+  CHECK(ncclGetLsaDevicePointer(nullptr, 0, 0, &pointer) == ncclInvalidArgument);
+  CHECK(ncclGetPeerDevicePointer(nullptr, 0, 0, &pointer) == ncclInvalidArgument);
+  CHECK(ncclGetMultimemDevicePointer(nullptr, 0, ncclMultimemHandle_t{}, &pointer) ==
+        ncclInvalidArgument);
   ncclDevResourceRequirements resources{};
   ncclLsaBarrierHandle barrier{};
-  CHECK(refused(ncclLsaBarrierCreateRequirement(ncclTeam{}, 1, &barrier, &resources)));
+  CHECK(ncclLsaBarrierCreateRequirement(ncclTeam{4, 0, 1}, 2, &barrier, &resources) == ncclSuccess);
+  CHECK(resources.bufferSize == 4 * (3 * 2 + 2 * 4) && barrier.nBarriers == 2);
+  CHECK(resources.outBufferHandle == &barrier.bufHandle);
+  ncclGinBarrierHandle over_gin{};
+  CHECK(ncclGinBarrierCreateRequirement(comm, ncclTeam{}, 1, &over_gin, &resources) ==
+        ncclInvalidUsage);
   return 0;
 }
 
@@ -129,6 +135,6 @@ int main(int argc, char**) {
   float values[2] = {1, 2};
   CHECK(ncclAllReduce(values, values, 2, ncclFloat, ncclSum, comm, nullptr) == ncclSuccess);
   CHECK(ncclCommDestroy(comm) == ncclSuccess);
-  std::printf("the device API is refused, the host API works\n");
+  std::printf("host memory has no device API, the host API works\n");
   return 0;
 }

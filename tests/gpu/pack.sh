@@ -16,7 +16,8 @@ command -v nvcc >/dev/null || {
 }
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 limit=$((48 << 20)) from=build/cuda-90 pack=build/gpu-pack
-programs=(gpu_tests gpu_process_tests gpu_probe rondo nccl_contestant micro_device)
+programs=(gpu_tests gpu_process_tests gpu_probe rondo nccl_contestant micro_device
+  device_api_check)
 cmake --preset cuda-90 >/dev/null
 cmake --build --preset cuda-90 -j "${JOBS:-$(nproc)}" --target "${programs[@]}" rondo_shared \
   nccl_shared | tail -n 1

@@ -51,14 +51,11 @@ void expect_team(const ncclTeam_t& team, int ranks, int rank, int stride) {
   EXPECT_EQ(team.stride, stride);
 }
 
-TEST_P(ReachTeams, AreTrueThoughDeviceCommunicatorsAreRefused) {
+TEST_P(ReachTeams, AreTrue) {
   if (gpus_there() < GetParam().layout.devices()) GTEST_SKIP() << "too few GPUs";
   const int lsa = GetParam().lsa;
   run_job(GetParam().layout, [lsa](NcclRank& seat) {
     ncclComm_t comm = seat.comm;
-    ncclDevCommRequirements requirements = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
-    ncclDevComm made{};
-    EXPECT_EQ(ncclDevCommCreate(comm, &requirements, &made), ncclInvalidUsage);
     expect_team(ncclTeamWorld(comm), seat.size, seat.rank, 1);
     expect_team(ncclTeamLsa(comm), lsa, seat.rank % lsa, 1);
     expect_team(ncclTeamRail(comm), seat.size / lsa, seat.rank / lsa, lsa);
@@ -75,7 +72,7 @@ TEST_P(ReachTeams, AreTrueThoughDeviceCommunicatorsAreRefused) {
     ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
     NCCL_OK(ncclCommQueryProperties(comm, &properties));
     EXPECT_EQ(properties.nLsaTeams, seat.size / lsa);
-    EXPECT_FALSE(properties.deviceApiSupport);
+    EXPECT_EQ(properties.deviceApiSupport, seat.on_gpu());
   });
 }
 

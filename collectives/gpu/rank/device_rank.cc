@@ -11,6 +11,7 @@
 #include "collectives/faults/peer_words.h"
 #include "collectives/gpu/calls/pointers.h"
 #include "collectives/gpu/launch/call_steps.h"
+#include "collectives/gpu/rank/device_comms.h"
 #include "collectives/gpu/rank/device_windows.h"
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/host/rank_state.h"
@@ -18,6 +19,7 @@
 #include "collectives/profiler/call_events.h"
 #include "collectives/tuner/tuner_plugin.h"
 #include "transport/cuda/device.h"
+#include "transport/memory/virtual_memory.h"
 
 namespace rondo::gpu {
 namespace {
@@ -78,6 +80,7 @@ void DeviceRank::stop() {
   {
     std::lock_guard lock(mutex_);
     windows = window_rank_;
+    if (comms_) comms_->stop();
   }
   if (team_) team_->end();
   if (hosted_) hosted_->end();
@@ -88,6 +91,7 @@ GpuMemoryUse DeviceRank::memory() const {
   GpuMemoryUse use = team_->memory(place_);
   std::lock_guard lock(mutex_);
   if (window_rank_ && window_rank_ != hosted_) window_rank_->add_memory(state_.members.rank, &use);
+  if (comms_) use.device += comms_->device_bytes();
   return use;
 }
 
@@ -171,8 +175,12 @@ Status DeviceRank::post_one_sided(std::span<const Call> calls) {
                 "{} on CUDA device {} : register a window first (ncclCommWindowRegister): ranks on "
                 "GPUs open signals with it",
                 rondo::name(calls[0].record.collective), state_.options.device);
-  const Status posted = window_rank_->post_one_sided(
-      calls, [this](const Call& call) { return name_to_network(call); });
+  // Address by which a put over the network names the call's bytes; null: it needs copies.
+  const auto name_to_network = [this](const Call& call) -> const void* {
+    if (call.window < 0 || call.record.count == 0) return nullptr;
+    return windows_->name_to_network(call.send, call.record.count * size_of(call.record.type));
+  };
+  const Status posted = window_rank_->post_one_sided(calls, name_to_network);
   return posted.ok() ? ok_status() : fault_of_post(posted, {});
 }
 
@@ -291,8 +299,12 @@ void DeviceRank::look_for_windows(Call* call, const Buffers& given) const {
 
 Result<int> DeviceRank::open_window(const Exchange& exchange, void* memory, std::size_t bytes,
                                     bool symmetric) {
-  if (!windows_) windows_ = std::make_unique<DeviceWindows>(state_);
+  {
+    std::lock_guard lock(mutex_);
+    if (!windows_) windows_ = std::make_unique<DeviceWindows>(state_, team_, hosted_);
+  }
   RONDO_TRY(const int window, windows_->open(exchange, memory, bytes, symmetric));
+  if (comms_) RONDO_CHECK_OK(comms_->window_opened(exchange, window));
   if (window_rank_) return window;
   std::shared_ptr<HostProxy> made = hosted_;
   if (!made) {
@@ -311,7 +323,16 @@ std::size_t DeviceRank::window_bytes(int window, int peer) const {
 }
 
 void DeviceRank::close_window(int window) {
+  if (comms_) comms_->window_closes(window);
   if (windows_) windows_->close(window);
+}
+
+DeviceApi* DeviceRank::device_api() {
+  if (!VirtualMemory::can_make(state_.options.device)) return nullptr;
+  std::lock_guard lock(mutex_);
+  if (!windows_) windows_ = std::make_unique<DeviceWindows>(state_, team_, hosted_);
+  if (!comms_) comms_ = std::make_unique<DeviceComms>(state_, *windows_, reach_team_);
+  return comms_.get();
 }
 
 Status DeviceRank::find_window_of(Call* call) const {
@@ -319,11 +340,6 @@ Status DeviceRank::find_window_of(Call* call) const {
   if (place.at != nullptr) call->receive = place.at + call->offset;
   call->window = place.by_network;
   return ok_status();
-}
-
-const void* DeviceRank::name_to_network(const Call& call) const {
-  if (call.window < 0 || call.record.count == 0) return nullptr;
-  return windows_->name_to_network(call.send, call.record.count * size_of(call.record.type));
 }
 
 }  // namespace rondo::gpu

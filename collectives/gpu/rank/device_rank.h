@@ -30,6 +30,7 @@ class Tuner;
 
 namespace rondo::gpu {
 
+class DeviceComms;
 class DeviceWindows;
 class HostProxy;
 
@@ -86,6 +87,8 @@ class DeviceRank : public GpuRank {
   Status find_window_of(Call* call) const;
   std::size_t window_bytes(int window, int peer) const override;
 
+  DeviceApi* device_api() override;
+
   void report(int peer, std::span<const std::byte> message) override;
   int gone() const override;
   void close() override;
@@ -95,8 +98,6 @@ class DeviceRank : public GpuRank {
   profiler::Way way_of(const Call& call) const;  // for a profiler plugin
   Status wait_for_streams();
   void stop();
-  // Address by which a put over the network names the call's bytes; null: the network needs copies.
-  const void* name_to_network(const Call& call) const;
   net::Deadline deadline();  // the communicator's timeout, while it has not ended
   Status fault_of_post(const Status& posted, const Mismatch& mismatch);
   std::optional<Fault> look_at_missing(FailureDetector& detector);
@@ -109,7 +110,8 @@ class DeviceRank : public GpuRank {
   bool joined_ = false;  // to the standing of its team and the others
   std::shared_ptr<HostProxy> hosted_;
   std::unique_ptr<tuner::Tuner> tuner_;     // null: no plugin, or nothing to tune
-  std::unique_ptr<DeviceWindows> windows_;  // null until there is one
+  std::unique_ptr<DeviceWindows> windows_;  // null until there is one,
+  std::unique_ptr<DeviceComms> comms_;      // as this; made under mutex_
   std::uint64_t recorded_ = 0;              // number of the newest collective in the black box
   std::uint64_t posted_ = 0;                // calls of post()
   mutable std::mutex mutex_;

@@ -8,10 +8,8 @@
 #include "base/log.h"
 #include "base/seconds.h"
 #include "collectives/gpu/calls/pointers.h"
-#include "collectives/gpu/rank/device_rank.h"
+#include "collectives/gpu/rank/first_refusal.h"
 #include "collectives/gpu/rank/window_memory.h"
-#include "collectives/gpu/staging/host_proxy.h"
-#include "collectives/gpu/team/device_team.h"
 #include "collectives/host/rank_state.h"
 #include "transport/cuda/device.h"
 #include "transport/shm/unix_meeting.h"
@@ -69,14 +67,14 @@ void DeviceWindows::withdraw(Window* window) {
     state_.one_sided.remote_puts().close(number);
     return true;
   };
-  const Status gone = DeviceRank::of(state_).hosted()->errands().run(
+  const Status gone = hosted_->errands().run(
       step, net::Deadline::of(to_nanoseconds(state_.options.init_timeout_seconds)),
       "deregistering a window from the network");
   if (!gone.ok()) RONDO_WARN("rank {}: {}", state_.members.rank, gone.error().text);
 }
 
 bool DeviceWindows::is_by_network() const {
-  return DeviceRank::of(state_).hosted() != nullptr && state_.one_sided.remote_puts().usable();
+  return hosted_ != nullptr && state_.one_sided.remote_puts().usable();
 }
 
 // On the thread that owns the links.
@@ -92,7 +90,7 @@ Status DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* m
         WindowMemory::of(memory, bytes, state_.options.device,
                          state_.remote.links()->data_network(), state_.members.near_nics());
     why_not = named.why_not;
-    RONDO_CHECK_OK(DeviceRank::of(state_).hosted()->lend_staging());
+    RONDO_CHECK_OK(hosted_->lend_staging());
     mine->keys = puts.offer(named.ways, &why_not);
     window->by_network = puts.newest();
     if (puts.sends_from({named.named, bytes})) window->named = named.named;
@@ -100,8 +98,7 @@ Status DeviceWindows::offer_to_network(void* memory, std::size_t bytes, Offer* m
   };
   Status gathered = ok_status();
   if (is_by_network())
-    gathered = DeviceRank::of(state_).hosted()->errands().run(
-        step, deadline(), "registering a window with the network");
+    gathered = hosted_->errands().run(step, deadline(), "registering a window with the network");
   why_not.copy(mine->why_not, sizeof(mine->why_not) - 1);
   if (mine->keys.memory_bytes == 0 && is_by_network())
     RONDO_INFO(kNet, "rank {}: the network cannot write into its window of {} bytes: {}",
@@ -121,8 +118,7 @@ Status DeviceWindows::meet_by_network(const Offers& offers, Window* window) cons
       window->written[r] = puts.reaches(window->by_network, static_cast<int>(r));
     return open;
   };
-  return DeviceRank::of(state_).hosted()->errands().run(step, deadline(),
-                                                        "opening links for puts to other hosts");
+  return hosted_->errands().run(step, deadline(), "opening links for puts to other hosts");
 }
 
 const std::byte* DeviceWindows::name_to_network(const void* memory, std::size_t bytes) const {
@@ -144,6 +140,12 @@ Result<DeviceWindows::Target> DeviceWindows::place(int window, int peer) const {
   return fail(StatusCode::kInvalidUsage,
               "PutSignal : rank {} cannot put into the window of rank {}: {}", state_.members.rank,
               peer, found.why_not[peer]);
+}
+
+DeviceWindows::Held DeviceWindows::held(int window, int peer) const {
+  Held held = windows_[window].held[peer];
+  if (!windows_[window].at.empty()) held.at = windows_[window].at[peer];
+  return held;
 }
 
 bool DeviceWindows::is_neighbour(int peer) const {
@@ -202,7 +204,7 @@ Status DeviceWindows::exchange_handles(const MemoryHandle& own, const shm::UnixL
 void DeviceWindows::map(const Offer& offer, int peer, const MemoryHandle& handle,
                         Window* window) const {
   const bool on_host = state_.members.local_of(peer) >= 0;
-  if (on_host && !DeviceRank::of(state_).team().reaches(state_.members.rank, peer)) {
+  if (on_host && !team_->reaches(state_.members.rank, peer)) {
     window->why_not[peer] = "their GPUs do not use each other's memory (no P2P): use ncclSend";
     return;
   }
@@ -260,7 +262,7 @@ const std::vector<std::byte*>* DeviceWindows::symmetric_at(const void* buffer,
 // Needs memory that can be mapped by address, and that multicast memory was requested.
 std::unique_ptr<MulticastMemory> DeviceWindows::new_multicast(const MemoryHandle& own,
                                                               MemoryHandle* object) const {
-  if (state_.members.rank != 0 || !DeviceRank::of(state_).team().has_multicast()) return nullptr;
+  if (state_.members.rank != 0 || !team_->has_multicast()) return nullptr;
   std::unique_ptr<MulticastMemory> made = multicast_of_own();
   const Status created = made->create(own.plain.bytes);
   auto handle = created.ok() ? made->handle() : Result<MemoryHandle>(created.error());
@@ -311,23 +313,12 @@ Status DeviceWindows::bind_all(const Exchange& exchange, const Offers& offers,
   return ok_status();
 }
 
-Result<bool> DeviceWindows::all_could(const Exchange& exchange, const Status& own) const {
-  struct Answer {
-    std::uint64_t failed;
-    char text[200];
-  };
-  Answer mine{own.ok() ? 0u : 1u, {}};
-  if (!own.ok()) own.error().text.copy(mine.text, sizeof(mine.text) - 1);
-  RONDO_TRY(const auto gathered, exchange(std::as_bytes(std::span(&mine, 1))));
-  for (std::size_t r = 0; r < gathered.size(); ++r) {
-    Answer answer{};
-    std::memcpy(&answer, gathered[r].data(), sizeof(answer));
-    if (answer.failed == 0) continue;
-    RONDO_WARN("a window has no multicast memory (NVLS), since rank {} could not join: {}", r,
-               answer.text);
-    return false;
-  }
-  return true;
+Result<bool> DeviceWindows::all_could(const Exchange& exchange, const Status& own) {
+  RONDO_TRY(const auto refusal, first_refusal(exchange, own));
+  if (refusal)
+    RONDO_WARN("a window has no multicast memory (NVLS), since rank {} could not join: {}",
+               refusal->rank, refusal->text);
+  return !refusal;
 }
 
 Result<int> DeviceWindows::open(const Exchange& exchange, void* memory, std::size_t bytes,
@@ -381,9 +372,13 @@ Status DeviceWindows::meet(const Exchange& exchange, void* memory, std::size_t b
   made.why_not.resize(all.size());
   for (int r = 0; r < state_.members.size; ++r) {
     made.bytes.push_back(all[r].bytes);
+    made.held.push_back({nullptr, all[r].pointer - all[r].handle.base, all[r].handle.bytes,
+                         all[r].handle.kind == PlainHandle::kFile});
     map(all[r], r, offers.handles[r], &made);
   }
-  if (std::all_of(all.begin(), all.end(), [](const Offer& one) { return one.symmetric != 0; })) {
+  made.asked_symmetric =
+      std::all_of(all.begin(), all.end(), [](const Offer& one) { return one.symmetric != 0; });
+  if (made.asked_symmetric) {
     RONDO_TRY(made.symmetric, all_may_touch(exchange, made));
     if (!made.symmetric || !may_bind(offers))
       made.multicast.reset();

@@ -16,12 +16,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/gpu/channels/multicast_memory.h"
+#include "collectives/gpu/staging/host_proxy.h"
+#include "collectives/gpu/team/device_team.h"
 #include "transport/memory/memory_registry.h"
 
 namespace rondo {
@@ -35,7 +38,10 @@ namespace rondo::gpu {
 
 class DeviceWindows {
  public:
-  explicit DeviceWindows(RankState& state) : state_(state) {}
+  // hosted: null if the host does none of the rank's collectives and messages.
+  DeviceWindows(RankState& state, std::shared_ptr<const DeviceTeam> team,
+                std::shared_ptr<HostProxy> hosted)
+      : state_(state), team_(std::move(team)), hosted_(std::move(hosted)) {}
   ~DeviceWindows();
   DeviceWindows(const DeviceWindows&) = delete;
   DeviceWindows& operator=(const DeviceWindows&) = delete;
@@ -61,14 +67,33 @@ class DeviceWindows {
   // followed by its start in multicast memory or null. Null if no window holds the bytes.
   const std::vector<std::byte*>* symmetric_at(const void* buffer, std::size_t bytes) const;
 
+  bool has_multicast() const { return team_->has_multicast(); }
+  // For NCCL's device API (device_comms.h). asked_symmetric(): by all ranks.
+  bool is_open(int window) const { return !windows_[window].at.empty(); }
+  bool asked_symmetric(int window) const { return windows_[window].asked_symmetric; }
+  // A rank's window as mapped here (null: out of reach), in the allocation that holds it; by_file:
+  // of virtual memory that can be exported.
+  struct Held {
+    std::byte* at = nullptr;
+    std::uint64_t offset = 0, allocated = 0;  // bytes
+    bool by_file = false;
+  };
+  Held held(int window, int peer) const;
+  const std::string& why_not(int window, int peer) const { return windows_[window].why_not[peer]; }
+  // Its start in multicast memory; null: not bound.
+  const std::byte* multicast_at(int window) const {
+    return windows_[window].multicast == nullptr ? nullptr : windows_[window].at.back();
+  }
+
  private:
   struct Offer;
   struct Window {
     std::vector<std::byte*> at;  // [rank]; null: out of reach; a symmetric one's last: multicast
     std::vector<std::size_t> bytes;    // by rank
     std::vector<std::string> why_not;  // by rank
+    std::vector<Held> held;            // by rank; without addresses
     std::vector<ImportedMemory> mapped;
-    bool symmetric = false;
+    bool symmetric = false, asked_symmetric = false;
     int by_network = -1;               // RemotePuts' number; -1: the network does not use it
     std::vector<bool> written{};       // by rank: the network writes there
     const std::byte* named = nullptr;  // this rank's, for the network; null: no put leaves from it
@@ -96,9 +121,11 @@ class DeviceWindows {
   std::unique_ptr<MulticastMemory> multicast_of_own() const;
   static bool may_bind(const Offers& offers);
   Status bind_all(const Exchange& exchange, const Offers& offers, Window* window) const;
-  Result<bool> all_could(const Exchange& exchange, const Status& own) const;
+  static Result<bool> all_could(const Exchange& exchange, const Status& own);
 
   RankState& state_;
+  const std::shared_ptr<const DeviceTeam> team_;
+  const std::shared_ptr<HostProxy> hosted_;
   std::deque<Window> windows_;
   std::uint64_t asked_ = 0;  // windows so far, failed ones included
 };

@@ -133,6 +133,7 @@ ROWS = (
              Figure("push.before", "us"), 1.02),
     Passed(f"PyTorch with two ranks, {TIMES} times", ("often.torch-*",)),
     Passed("what GPUs of processes write into each other's memory arrives", ("gpus.p2p-*",)),
+    Passed("kernels of NCCL's device API on threads that share a GPU", ("device-api",)),
     Passed("ncu's counters", ("counters.*",)),
     Passed("set A", of_set="A"),
 )  # fmt: skip

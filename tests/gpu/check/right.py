@@ -93,7 +93,9 @@ def programs() -> list[Stage]:
               env=PRELOADED, needs=need)
         for i, (name, words, need) in enumerate(CLIENTS)
     ]  # fmt: skip
-    return torch + clients
+    device_api = Stage("device-api", "{bin}/device_api_check 4", 30, 205, "programs", alone=True,
+                       needs="bin:device_api_check")  # fmt: skip
+    return [*torch, *clients, device_api]
 
 
 def races() -> list[Stage]:

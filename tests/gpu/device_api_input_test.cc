@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bad input of NCCL's device API: errors name the value, on every rank, and nothing stays behind.
+#include "collectives/gpu/rank/strided_memory.h"
+#include "tests/gpu/device_api.h"
+#include "tests/gpu/rank_logs.h"
+#include "tests/simt/device/table.h"
+
+namespace rondo::test {
+namespace {
+
+const Job kTwo = as_processes(2, Gpus::kOneEach);
+constexpr std::uint64_t kNever = 1ull << 60;  // calls before one is refused
+
+void expect_refused(NcclRank& seat, const ncclDevCommRequirements& wanted, ncclResult_t result,
+                    const std::string& part) {
+  ncclDevComm comm{};
+  EXPECT_EQ(ncclDevCommCreate(seat.comm, &wanted, &comm), result);
+  const std::string text = ncclGetLastError(seat.comm);
+  EXPECT_NE(text.find(part), std::string::npos) << text << ", not: " << part;
+  EXPECT_EQ(comm.windowTable, nullptr);
+}
+
+struct BadRequirements {
+  void (*spoil)(ncclDevCommRequirements* wanted);
+  ncclResult_t result;
+  const char* part;
+};
+ncclDevResourceRequirements odd_alignment() {
+  ncclDevResourceRequirements odd{};
+  odd.bufferSize = 1, odd.bufferAlign = 24;
+  return odd;
+}
+ncclDevResourceRequirements kOdd = odd_alignment();
+ncclTeamRequirements kTeamOfThree{nullptr, {3, 0, 1}, true, nullptr};
+
+const BadRequirements kBad[] = {
+    {[](auto* w) { w->version = 99'900; }, ncclInvalidUsage, "of NCCL 99900"},
+    {[](auto* w) { w->size = 119; }, ncclInvalidArgument, "have 120 bytes, not 119"},
+    {[](auto* w) { w->version = 22'905; }, ncclInvalidArgument, "have 72 bytes, not 120"},
+    {[](auto* w) { w->lsaBarrierCount = -3; }, ncclInvalidArgument, "lsaBarrierCount is -3"},
+    {[](auto* w) { w->ginForceEnable = true; }, ncclInvalidUsage, "ginForceEnable asks for GIN"},
+    {[](auto* w) { w->ginSignalCount = 1; }, ncclInvalidUsage, "ginSignalCount asks for GIN"},
+    {[](auto* w) { w->ginConnectionType = NCCL_GIN_CONNECTION_FULL; }, ncclInvalidUsage,
+     "ginConnectionType asks for GIN"},
+    {[](auto* w) { w->cftCaps = NCCL_CFT; }, ncclInvalidUsage, "cftCaps asks for"},
+    {[](auto* w) { w->lsaMultimem = true; }, ncclInvalidUsage, "multicast memory was asked for"},
+    {[](auto* w) { w->resourceRequirementsList = &kOdd; }, ncclInvalidArgument, "bufferAlign 24"},
+    {[](auto* w) { w->teamRequirementsList = &kTeamOfThree; }, ncclInvalidUsage,
+     "a team of 3 ranks"},
+};
+
+TEST(DeviceApiInput, OfRequirementsIsNamed) {
+  run_job(kTwo, [](NcclRank& seat) {
+    ApiWindow window(seat);  // signals need memory from the first window on
+    ncclDevCommRequirements good = barriers_wanted();
+    ncclDevComm comm;
+    NCCL_OK(ncclDevCommCreate(seat.comm, &good, &comm));
+    const std::uint64_t before = device_bytes(seat);
+    for (const BadRequirements& bad : kBad) {
+      ncclDevCommRequirements wanted = barriers_wanted();
+      bad.spoil(&wanted);
+      expect_refused(seat, wanted, bad.result, bad.part);
+    }
+    EXPECT_EQ(ncclDevCommCreate(seat.comm, nullptr, &comm), ncclInvalidArgument);
+    EXPECT_EQ(ncclDevCommCreate(seat.comm, &good, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(device_bytes(seat), before);
+    window.sum(comm, 1);
+    ASSERT_TRUE(seat.board.meet());
+  });
+}
+
+TEST(DeviceApiInput, ThatDiffersBetweenRanksIsAnErrorOnAll) {
+  run_job(kTwo, [](NcclRank& seat) {
+    expect_refused(seat, barriers_wanted(seat.rank == 0 ? 1 : 64), ncclInvalidUsage,
+                   "the requirements of rank 1 ask for 1280 bytes, those of rank 0 for 20 bytes");
+    const ncclDevCommRequirements wanted = barriers_wanted();
+    ncclDevComm comm;
+    NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
+  });
+}
+
+TEST(DeviceApiInput, OfAddressesIsNamed) {
+  run_job(kTwo, [](NcclRank& seat) {
+    ApiWindow window(seat);
+    const auto refuses = [&](ncclResult_t result, const std::string& part) {
+      EXPECT_EQ(result, ncclInvalidArgument);
+      const std::string text = ncclGetLastError(nullptr);
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    };
+    void* at = nullptr;
+    refuses(ncclGetLsaDevicePointer(window.handle(), 0, 2, &at), "rank 2 is outside of the Lsa");
+    refuses(ncclGetLsaDevicePointer(window.handle(), 0, -1, &at), "rank -1 is outside");
+    refuses(ncclGetPeerDevicePointer(window.handle(), 0, 7, &at), "rank 7 is outside");
+    refuses(ncclGetLsaDevicePointer(window.handle(), 5000, 1, &at), "offset 5000 is beyond");
+    refuses(ncclGetLsaDevicePointer(nullptr, 0, 0, &at), "win argument is NULL");
+    refuses(ncclGetLsaDevicePointer(window.handle() + 1, 0, 0, &at), "is no window");
+    refuses(ncclGetLsaDevicePointer(window.handle(), 0, 0, nullptr), "outPtr argument is NULL");
+    EXPECT_EQ(ncclGetLsaMultimemDevicePointer(window.handle(), 0, &at), ncclInvalidUsage);
+    const std::string text = ncclGetLastError(nullptr);
+    EXPECT_NE(text.find("no multicast memory"), std::string::npos) << text;
+    ASSERT_TRUE(seat.board.meet());
+  });
+}
+
+// Memory that cannot be mapped again, or lies otherwise on one rank: kernels cannot use the window,
+// each rank's log says why, and host functions use it as before.
+TEST(DeviceApiInput, OfWindowsIsLoggedAndTheHostUsesThem) {
+  const RankLogs logs;
+  run_job(kTwo, [&](NcclRank& seat) {
+    logs.use(seat.rank);
+    const ncclDevCommRequirements wanted = barriers_wanted();
+    ncclDevComm comm;
+    NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
+    ApiWindow plain(seat, seat.rank == 1), shifted(seat, false, seat.rank == 1 ? 16 : 0);
+    std::string line;
+    EXPECT_EQ(logs.count(seat.rank,
+                         "since rank 0 could not map it: the window of rank 1 is "
+                         "memory that cannot be exported",
+                         &line),
+              1);
+    EXPECT_EQ(logs.count(seat.rank, "begins 80 bytes into its allocation", &line), 1);
+    for (const ApiWindow* window : {&plain, &shifted}) {
+      EXPECT_EQ(window->record().lsaFlatBase, nullptr);
+      void* at = nullptr;
+      NCCL_OK(ncclGetLsaDevicePointer(window->handle(), 0, 1 - seat.rank, &at));
+      EXPECT_NE(at, nullptr);
+    }
+    NCCL_OK(ncclPutSignal(plain.data(), 4, ncclInt8, 1 - seat.rank, plain.handle(), 0, 0, 0, 0,
+                          seat.comm, seat.stream));
+    GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+    ApiWindow good(seat);
+    good.sum(comm, 3);
+    ASSERT_TRUE(seat.board.meet());
+  });
+}
+
+TEST(DeviceApiInput, OnHostMemoryIsRefused) {
+  const Job hidden = as_processes(2, Gpus::kNone, {{"CUDA_VISIBLE_DEVICES", "-1"}});
+  run_job(hidden, [](NcclRank& seat) {
+    ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
+    NCCL_OK(ncclCommQueryProperties(seat.comm, &properties));
+    EXPECT_FALSE(properties.deviceApiSupport);
+    expect_refused(seat, barriers_wanted(), ncclInvalidUsage, "use the host API");
+  });
+}
+
+// A driver call fails on one rank: an error on all, and a later try succeeds.
+TEST(DeviceApiInput, OfADriverThatRefusesIsAnErrorOnAll) {
+  run_job(kTwo, [](NcclRank& seat) {
+    const ncclDevCommRequirements wanted = barriers_wanted();
+    for (const char* call : {"vmm_create", "vmm_reserve", "vmm_retain"}) {
+      if (seat.rank == 1) simt::refuse_call(call);
+      ncclDevComm comm{};
+      EXPECT_NE(ncclDevCommCreate(seat.comm, &wanted, &comm), ncclSuccess) << call;
+      if (seat.rank == 1) simt::refuse_call(call, kNever);
+      ASSERT_TRUE(seat.board.meet());
+      ApiWindow window(seat);
+      NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
+      window.sum(comm, 5);
+      ASSERT_TRUE(seat.board.meet());
+      NCCL_OK(ncclDevCommDestroy(seat.comm, &comm));
+    }
+  });
+}
+
+TEST(DeviceApiStride, IsWhole4GiBAndFitsIntoAProcess) {
+  using rondo::gpu::StridedMemory;
+  const auto gib = [](std::uint64_t n) { return n << 30; };
+  EXPECT_EQ(*StridedMemory::stride_for(1, 8), gib(4));
+  EXPECT_EQ(*StridedMemory::stride_for(gib(4), 8), gib(4));
+  EXPECT_EQ(*StridedMemory::stride_for(gib(4) + 1, 8), gib(8));
+  EXPECT_EQ(*StridedMemory::stride_for(gib(128 << 10) / 8, 8), gib(128 << 10) / 8);
+  const auto too_large = StridedMemory::stride_for(gib(128 << 10) / 8 + 1, 8);
+  ASSERT_FALSE(too_large.ok());
+  EXPECT_NE(too_large.error().text.find("17592186044417 bytes need 8 x 16388 GiB"),
+            std::string::npos)
+      << too_large.error().text;
+}
+
+}  // namespace
+}  // namespace rondo::test

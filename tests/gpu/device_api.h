@@ -74,6 +74,19 @@ class ApiWindow {
     return record;
   }
   std::byte* data() const { return memory_.data(); }
+  // Writes this rank's number to its begin, and reads whose window begins at an address.
+  void put_rank() {
+    Bytes number(sizeof(int));
+    std::memcpy(number.data(), &seat_.rank, number.size());
+    memory_.put(number, 0, seat_.stream);
+  }
+  int rank_at(const void* begin) const {
+    int found = -1;
+    EXPECT_EQ(gpu_api()->copy(&found, begin, sizeof(found), GpuCopy::kDeviceToHost, seat_.stream),
+              kGpuSuccess);
+    EXPECT_EQ(gpu_api()->synchronize_stream(seat_.stream), kGpuSuccess);
+    return found;
+  }
 
   void launch(const ncclDevComm& comm, std::uint32_t round) {
     EXPECT_EQ(simt::TestDevice::launch("window_sums", {.ctas = kCtas, .threads = kThreads},

@@ -49,7 +49,11 @@ void run_rank(int rank, int ranks, const ncclUniqueId& id, std::barrier<>& toget
   NCCL_OK(ncclMemAlloc(&memory, kBytes));
   ncclWindow_t window;
   NCCL_OK(ncclCommWindowRegister(comm, memory, kBytes, &window, NCCL_WIN_COLL_SYMMETRIC));
+#ifdef NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER  // from 2.29 on
   ncclDevCommRequirements wanted = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+#else
+  ncclDevCommRequirements wanted{};
+#endif
   wanted.lsaBarrierCount = kCtas;
   ncclDevComm device_comm;
   NCCL_OK(ncclDevCommCreate(comm, &wanted, &device_comm));
@@ -80,6 +84,9 @@ void run_rank(int rank, int ranks, const ncclUniqueId& id, std::barrier<>& toget
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a program that is ended writes no buffers
+  // Kernels of ranks that wait for each other must not share a hardware queue.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 4;
   ncclUniqueId id;
   NCCL_OK(ncclGetUniqueId(&id));

@@ -63,6 +63,8 @@ TEST_P(DeviceApi, SumsWindowsBetweenBarriers) {
 TEST_P(DeviceApi, GivesTheHostTheAddressesOfKernels) {
   run_job(GetParam().layout, [](NcclRank& seat) {
     ApiWindow window(seat);
+    window.put_rank();
+    ASSERT_TRUE(seat.board.meet());
     const ncclTeam_t lsa = ncclTeamLsa(seat.comm);
     const int first = seat.rank / lsa.nRanks * lsa.nRanks;
     for (const bool mapped : {false, true}) {
@@ -76,6 +78,7 @@ TEST_P(DeviceApi, GivesTheHostTheAddressesOfKernels) {
         NCCL_OK(ncclGetLsaDevicePointer(window.handle(), 8, peer, &by_lsa));
         NCCL_OK(ncclGetPeerDevicePointer(window.handle(), 8, first + peer, &by_world));
         EXPECT_EQ(by_lsa, by_world);
+        EXPECT_EQ(window.rank_at(static_cast<std::byte*>(by_lsa) - 8), first + peer);
         if (!mapped) continue;
         const ncclWindow_vidmem record = window.record();
         EXPECT_EQ(
@@ -268,6 +271,7 @@ TEST(DeviceApiLife, ContinuesAfterASuspension) {
     ASSERT_TRUE(seat.board.meet());
     NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
     NCCL_OK(ncclCommResume(seat.comm));
+    EXPECT_EQ(*comm.abortFlag, 0u);
     window.sum(comm, 2);
     ASSERT_TRUE(seat.board.meet());
   });

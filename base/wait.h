@@ -143,7 +143,7 @@ class BasicWaiter {
         }
       }
       if (suspends) {
-        if (supervisor_.suspend(supervisor_.self, site, turn == 0))
+        if (supervisor_.suspend(supervisor_.self, site, turn == 0) && turn > 0)
           park<A>(*parked_, *bell_, seen, ready, kLongestSleepBesideWork, light_);
       } else if (parks) {
         const std::int64_t begun = A::now();

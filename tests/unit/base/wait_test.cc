@@ -157,22 +157,30 @@ TEST_F(WaiterAlone, AsksItsSupervisorBeforeEachPark) {
   EXPECT_EQ(CountingAtomics::expected, 7U);
 }
 
-// A rank that drives a network returns to it soon, even if no rank rings.
+// A rank that drives a network returns to it soon, even if no rank rings, and asks its supervisor
+// before it parks.
 TEST_F(WaiterAlone, ParksBrieflyWhereItsNetworkHasNothingToDo) {
-  int turns = 0;
-  BasicWaiter<CountingAtomics>::Supervisor driver{.self = &turns};
-  driver.keep_waiting = [](void*, const WaitSite&, bool) { return true; };
-  driver.suspend = [](void* self, const WaitSite& site, bool fresh) {
-    int& number = *static_cast<int*>(self);
-    EXPECT_EQ(site.peer, -1);
-    EXPECT_EQ(fresh, number == 0);
-    return ++number > 5;
+  struct Turns {
+    int busy, asked = 0, driven = 0;
   };
-  waiter_.set_supervisor(driver);
-  for (bell_ = 7; bell_ < 9; ++bell_) {
-    turns = 0;
+  for (const int busy : {0, 5}) {
+    Turns turns{busy};
+    BasicWaiter<CountingAtomics>::Supervisor driver{.self = &turns};
+    driver.keep_waiting = [](void* self, const WaitSite&, bool) {
+      EXPECT_EQ(CountingAtomics::sleeps, 0);
+      return ++static_cast<Turns*>(self)->asked > 0;
+    };
+    driver.suspend = [](void* self, const WaitSite& site, bool fresh) {
+      Turns& now = *static_cast<Turns*>(self);
+      EXPECT_EQ(site.peer, -1);
+      EXPECT_EQ(fresh, now.driven == 0);
+      return ++now.driven > now.busy;
+    };
+    waiter_.set_supervisor(driver);
+    bell_ = 7;
     wait(slept);
-    EXPECT_EQ(turns, 6);
+    EXPECT_EQ(turns.driven, busy == 0 ? 2 : 6);
+    EXPECT_EQ(turns.asked, turns.driven - 1);
     EXPECT_EQ(CountingAtomics::expected, bell_);
     EXPECT_LE(CountingAtomics::at_most, 1'000'000);
   }

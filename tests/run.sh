@@ -221,6 +221,7 @@ stage_torch_suite() {
 }
 stage_torch_all() { stage_torch --slow; }
 # Other libraries on CPUs, each in an environment of its own.
+stage_clients() { . tests/torch/libraries.sh && with_clients; }
 stage_hugging_face() { . tests/torch/libraries.sh && with_hugging_face; }
 stage_vllm() { . tests/torch/libraries.sh && with_vllm; }
 stage_serving() { . tests/torch/libraries.sh && with_serving; }
@@ -238,27 +239,6 @@ stage_loaded() (
     "stage_$stage"
   done
 )
-
-# CuPy's own module on the emulated GPU and on host memory, JAX's check on JAX's own collectives:
-# the programs that tests/gpu/check.sh runs on a GPU.
-stage_clients() {
-  .ci/install.sh --torch
-  build simt "nccl_shared simt_cudart"
-  local clients=tests/gpu/clients lib=$PWD/build/simt/lib venv=build/clients-venv
-  [ -x $venv/bin/pip ] || python3 -m venv $venv
-  if $venv/bin/pip install -q cupy-cuda13x; then
-    LD_PRELOAD=$lib/libnccl.so.2 $venv/bin/python $clients/as_cupy.py $lib/libcudart.so.13 3 --real
-    RONDO_DEVICE=host LD_PRELOAD=$lib/libnccl.so.2 \
-      $venv/bin/python $clients/as_cupy.py host 3 --real
-  else
-    echo "not run: CuPy, which PyPI does not give"
-  fi
-  if $venv/bin/pip install -q jax; then
-    $venv/bin/python $clients/with_jax.py cpu 2
-  else
-    echo "not run: JAX, which PyPI does not give"
-  fi
-}
 
 # The pages of docs as a site in build/site; the reference pages are what the code says, and JSON
 # fits its schemas.

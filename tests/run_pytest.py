@@ -10,6 +10,7 @@ if all that failed was flaky.
 """
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -38,6 +39,9 @@ def is_flaky(python, options, test, output, file):
 
 
 def main():
+    # A background job ignores the first two, nohup the third; tests of Ctrl-C would wait.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     python, *arguments = sys.argv[1:]
     file = None
     if arguments[0] == "--flaky":

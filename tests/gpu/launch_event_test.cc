@@ -35,6 +35,10 @@ TEST_P(LaunchEvent, IsOverWithTheCallAndNotBefore) {
     buffers[r].put(Bytes(kEventBytes, std::byte{static_cast<unsigned char>(r + 3)}), 0,
                    ranks[r].stream);
     GPU_OK(gpu_api()->create_event(&events[r], kEventPlain));
+  }
+  // After all copies, which would wait behind it in a hardware queue that the streams share.
+  for (int r = 0; r < 2; ++r) {
+    ranks.use_device_of(r);
     GPU_OK(gpu_api()->launch_host(ranks[r].stream, hold_up, &go));
   }
   NCCL_OK(ncclGroupStart());

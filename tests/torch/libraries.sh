@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# For stages of tests/run.sh, which reads this file: PyPI's torch, and libraries on Rondo's wheel.
+# For stages of tests/run.sh, which reads this file: PyPI's torch, CuPy, JAX, and libraries on
+# Rondo's wheel.
 
 # Every release that the pages name; then the newest of each minor version beside 2.13.
 TORCH_VERSIONS=(2.12.0 2.12.1 2.13.0 2.14.0 2.14.1 2.15.0)
@@ -20,7 +21,7 @@ install_built_wheel() {
 # machine's limits on package releases do not apply to a named release.
 named_torch() {
   [ -x "$1/bin/pip" ] || python3 -m venv "$1"
-  PIP_CONSTRAINT=/dev/null "$1/bin/pip" install -q --no-deps --no-compile "torch==$2"
+  PIP_CONSTRAINT=/dev/null "$1/bin/pip" install -q --no-deps "torch==$2"
   "$1/bin/pip" install -q filelock typing-extensions sympy networkx jinja2 fsspec numpy pytest
   python3 tests/torch/cuda_wheels/without_cuda.py "$1"/lib/python*/site-packages
 }
@@ -107,4 +108,25 @@ with_plugins() {
   install_wheel $venv
   run_pytest $venv --durations=5 tests/plugins
   PATH=$PWD/$venv/bin:$PATH python3 .ci/readme.py docs/start/{ray,mpi4py}.md
+}
+
+# CuPy's own module on the emulated GPU and on host memory, JAX's check on JAX's own collectives:
+# the programs that tests/gpu/check.sh runs on a GPU.
+with_clients() {
+  .ci/install.sh --torch
+  build simt "nccl_shared simt_cudart"
+  local clients=tests/gpu/clients lib=$PWD/build/simt/lib venv=build/clients-venv
+  [ -x $venv/bin/pip ] || python3 -m venv $venv
+  if $venv/bin/pip install -q cupy-cuda13x; then
+    LD_PRELOAD=$lib/libnccl.so.2 $venv/bin/python $clients/as_cupy.py $lib/libcudart.so.13 3 --real
+    RONDO_DEVICE=host LD_PRELOAD=$lib/libnccl.so.2 \
+      $venv/bin/python $clients/as_cupy.py host 3 --real
+  else
+    echo "not run: CuPy, which PyPI does not give"
+  fi
+  if $venv/bin/pip install -q jax; then
+    $venv/bin/python $clients/with_jax.py cpu 2
+  else
+    echo "not run: JAX, which PyPI does not give"
+  fi
 }

@@ -14,7 +14,13 @@ import torch
 import torch.distributed as dist
 from models import Transformer, sentence_loss, sentences
 from ranks import ranks, run
-from rondo.torch import MicroBatches, all_reduce_ordered, reduce_scatter_ordered
+from rondo.torch import (
+    MicroBatches,
+    Options,
+    all_reduce_ordered,
+    ordered_sums,
+    reduce_scatter_ordered,
+)
 from rondo.torch.ordered import share
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -79,6 +85,63 @@ def test_wrong_leaves(rank, size):
     with pytest.raises(ValueError, match="6 micro-batches on 2 ranks: give a power of two"):
         MicroBatches(DDP(torch.nn.Linear(2, 2)), 6)
     assert all_reduce_ordered(torch.ones(2, 4), 4).tolist() == [4.0] * 4
+
+
+@ranks(1, 2, 4, 8, hosts=(1, 2))
+def test_plain_calls_in_order(rank, size):
+    """Each rank's tensor is a leaf; or the subtree of its leaves, if it sums them in pairs."""
+    for dtype, wide in (("float32", "float64"), ("float16", "float32")):
+        whole = leaves_of(8, 24 * 7, dtype)
+        mine = torch.from_numpy(tree(list(whole[share(8, rank, size)[0] :][: 8 // size])))
+        wanted = torch.from_numpy(tree(list(whole)))
+        with ordered_sums(rounding="node"):
+            total = mine.clone()
+            dist.all_reduce(total)
+            queued = mine.clone()
+            work = dist.all_reduce(queued, async_op=True)
+            work.wait()
+            at_root = mine.clone()
+            dist.reduce(at_root, size - 1)
+            part = mine.new_empty(len(mine) // size)
+            dist.reduce_scatter_tensor(part, mine)
+            listed = torch.empty_like(part)
+            dist.reduce_scatter(listed, list(mine.chunk(size)))
+        rows = wanted.chunk(size)[rank]
+        for got, want in (
+            (total, wanted), (queued, wanted), (part, rows), (listed, rows),
+            (at_root, wanted if rank == size - 1 else at_root),
+        ):  # fmt: skip
+            assert got.numpy().tobytes() == want.numpy().tobytes(), dtype
+        leaf = torch.from_numpy(whole[rank].copy())
+        once = tree(list(whole[:size].astype(wide))).astype(dtype)
+        with ordered_sums(rounding="once"):
+            dist.all_reduce(leaf)
+        assert leaf.numpy().tobytes() == once.tobytes(), dtype
+
+
+@ranks(4)
+def test_a_group_of_ordered_sums(rank, size):
+    group = dist.new_group(backend="rondo", pg_options=Options(ordered_sums=True, rounding="once"))
+    whole = leaves_of(4, 300, "float32")
+    leaf = torch.from_numpy(whole[rank].copy())
+    dist.all_reduce(leaf, group=group)
+    wanted = tree(list(whole.astype("float64"))).astype("float32")
+    assert leaf.numpy().tobytes() == wanted.tobytes()
+    assert not group.is_plain and dist.group.WORLD.is_plain
+    with ordered_sums():
+        assert not dist.group.WORLD.is_plain
+    assert dist.group.WORLD.is_plain
+
+
+@ranks(3)
+def test_ordered_sums_that_are_refused(rank, size):
+    with pytest.raises(ValueError, match="3 ranks are no power of two; all_reduce_ordered"):
+        with ordered_sums():
+            pass
+    with pytest.raises(ValueError, match="rounding 'twice'"):
+        with ordered_sums(rounding="twice"):
+            pass
+    assert dist.group.WORLD.is_plain
 
 
 def train(model, micro, steps):

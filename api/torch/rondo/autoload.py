@@ -28,6 +28,8 @@ def create(options, backend_options=None):
 
         return ReconfigurableGroup(*place, others)
     group = RondoProcessGroup(*place)
+    if hasattr(backend_options, "ordered_sums"):
+        backend_options.apply(group)
     around = getattr(options, "process_group", None)  # torch 2.15 or newer
     if around is not None and around.bound_device_id is not None:
         group.bound_device_id = around.bound_device_id

@@ -142,6 +142,7 @@ SIGNATURES = {
     "rondoAllGatherv": (BUFFER, COUNT, BUFFER, COUNTS, COUNTS, TYPE, HANDLE, STREAM),
     "rondoReduceScatterv": (BUFFER, BUFFER, COUNTS, TYPE, OP, HANDLE, STREAM),
     "rondoAllReduceOrdered": (BUFFER, BUFFER, COUNT, TYPE, OP, *LEAVES, HANDLE, STREAM),
+    "rondoReduceOrdered": (BUFFER, BUFFER, COUNT, TYPE, OP, c_int, *LEAVES, HANDLE, STREAM),
     "rondoReduceScatterOrdered": (BUFFER, BUFFER, COUNT, TYPE, OP, *LEAVES, HANDLE, STREAM),
     "rondoBarrier": (HANDLE, STREAM),
     "ncclRedOpCreatePreMulSum": (POINTER(OP), c_void_p, TYPE, c_int, HANDLE),

@@ -14,14 +14,18 @@ register()
 from rondo.torch.groups import monitored_barrier, shrink_group, split_group  # noqa: E402
 from rondo.torch.ordered import (  # noqa: E402
     MicroBatches,
+    Options,
     all_reduce_ordered,
+    ordered_sums,
     reduce_scatter_ordered,
 )
 
 __all__ = [
     "MicroBatches",
+    "Options",
     "all_reduce_ordered",
     "monitored_barrier",
+    "ordered_sums",
     "reduce_scatter_ordered",
     "shrink_group",
     "split_group",

@@ -7,6 +7,9 @@ matrix. The ranks share `total` leaves among them, and the result is a function 
 
     total = rondo.torch.all_reduce_ordered(leaves, 64)   # [n, ...] of this rank -> [...]
 
+    with rondo.torch.ordered_sums():                     # plain calls: each rank's tensor is a leaf
+        dist.all_reduce(tensor)
+
     model = DistributedDataParallel(net)
     micro = rondo.torch.MicroBatches(model, 8)      # on 1, 2, 4 or 8 ranks
     for batch in batches:                           # the same on all ranks
@@ -18,7 +21,10 @@ matrix. The ranks share `total` leaves among them, and the result is a function 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -44,6 +50,12 @@ def rounding_of(dtype: torch.dtype, rounding: str | None) -> int:
         return ROUNDINGS["once" if narrow else "node"]
     expect(rounding in ROUNDINGS, f"rounding {rounding!r}: write 'node' or 'once'")
     return ROUNDINGS[rounding]
+
+
+def rounding_for(rounding: str | None) -> Callable[[torch.dtype], int]:
+    """By type; a wrong word is an error at once."""
+    rounding_of(torch.float32, rounding)
+    return functools.partial(rounding_of, rounding=rounding)
 
 
 def rondo_group(group: dist.ProcessGroup | None) -> RondoProcessGroup:
@@ -130,6 +142,39 @@ def reduce_scatter_ordered(
     output = leaves.new_empty((leaves.shape[1] // ours.size(), *leaves.shape[2:]))
     issue(lib.rondoReduceScatterOrdered, ours, leaves, output, total, first, op, rounding, False)
     return output
+
+
+@contextmanager
+def ordered_sums(
+    group: dist.ProcessGroup | None = None, rounding: str | None = None
+) -> Iterator[None]:
+    """Here all_reduce, reduce and reduce_scatter of the group go along the tree: each rank's tensor
+    is a leaf, in rank order. On all ranks of the group, a power of two.
+
+    A rank may add up more leaves of its own, in pairs and in the type: it gives the sum of a
+    subtree, and the results are those of more ranks with one leaf each.
+    """
+    ours = rondo_group(group)
+    before = ours.sum_in_order(rounding_for(rounding))
+    try:
+        yield
+    finally:
+        ours.sum_in_order(before)
+
+
+@dataclass
+class Options:
+    """pg_options of init_process_group() and new_group(), for the backend rondo.
+
+    ordered_sums: always as in ordered_sums(). rounding: "node" or "once", as there.
+    """
+
+    ordered_sums: bool = False
+    rounding: str | None = None
+
+    def apply(self, group: RondoProcessGroup) -> None:
+        if self.ordered_sums:
+            group.sum_in_order(rounding_for(self.rounding))
 
 
 class Kept:

@@ -85,11 +85,13 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
     # ---- how calls run ----
 
     def _see_if_plain(self) -> None:
-        """is_plain: no hook, profiler's event or coalescing manager needs to see each call."""
+        """is_plain: no hook, profiler's event or coalescing manager needs to see each call, and
+        sums are not ordered."""
         self.is_plain = (
             self.has_torch_hooks is False
             and self._completion_hook is None
             and self._coalesced is None
+            and self._ordered is None
         )
 
     def _run(

@@ -7,6 +7,8 @@ sparse COO tensors gathers and sums the entries of all ranks, as gloo does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
@@ -26,6 +28,7 @@ from rondo.torch.library import (
 from rondo.torch.memory import Buffers, counts_of, expect, same_sizes
 from rondo.torch.work import FinishedWork
 
+Rounding = Callable[[torch.dtype], int]  # rondoRounding_t for a type
 ALLREDUCE, REDUCE = c10d.AllreduceOptions(), c10d.ReduceOptions()
 REDUCE_SCATTER = c10d.ReduceScatterOptions()
 
@@ -62,6 +65,25 @@ def all_reduce_sparse(group, tensors: list[torch.Tensor], opts) -> dist.Work:
 
 
 class Reductions:
+    _ordered: Rounding | None = None  # plain sums go along a tree, where each rank is a leaf
+
+    def sum_in_order(self, rounding: Rounding | None) -> Rounding | None:
+        """Returns how sums were made until now, for the next call; None: as usual."""
+        expect(
+            rounding is None or self._size & (self._size - 1) == 0,
+            f"ordered sums take one leaf of each rank, and {self._size} ranks are no power of two; "
+            "all_reduce_ordered() takes any number of ranks",
+        )
+        before, self._ordered = self._ordered, rounding
+        self._see_if_plain()
+        return before
+
+    def _leaf(self, dtype: torch.dtype) -> tuple[int, int, int, int] | None:
+        """The arguments of an ordered call for this rank's leaf."""
+        if self._ordered is None:
+            return None
+        return self._size, self._rank, 1, self._ordered(dtype)
+
     def _reduce_with(self, op, dtype: torch.dtype, call, opts, buffers, results) -> dist.Work:
         """call(number, stream), with the number of the operation in this communicator."""
         if kind_of(op) != Op.PREMUL_SUM:
@@ -82,9 +104,16 @@ class Reductions:
             dense = buffers.written(as_real(tensor))
             calls.append((dense.data_ptr(), dense.numel(), TYPES.get(dense.dtype)))
 
+        leaf = self._leaf(tensors[0].dtype)
+
         def call(op: int, stream) -> int:
             for place, count, kind in calls:
-                if code := lib.ncclAllReduce(place, place, count, kind, op, comm, stream):
+                given = place, place, count, kind, op
+                if leaf is not None:
+                    code = lib.rondoAllReduceOrdered(*given, *leaf, comm, stream)
+                else:
+                    code = lib.ncclAllReduce(*given, comm, stream)
+                if code:
                     return code
             return 0
 
@@ -104,8 +133,13 @@ class Reductions:
         place, count, kind = dense.data_ptr(), dense.numel(), TYPES.get(dense.dtype)
         out = place if at_root else None
 
+        leaf = self._leaf(tensor.dtype)
+
         def call(op: int, stream) -> int:
-            return lib.ncclReduce(place, out, count, kind, op, root, comm, stream)
+            given = place, out, count, kind, op, root
+            if leaf is not None:
+                return lib.rondoReduceOrdered(*given, *leaf, comm, stream)
+            return lib.ncclReduce(*given, comm, stream)
 
         return self._reduce_with(opts.reduceOp, tensor.dtype, call, opts, buffers, tensors)
 
@@ -128,7 +162,14 @@ class Reductions:
         even = same_sizes(parts)
         counts, _ = counts_of([as_real(part).numel() for part in parts])
 
+        leaf = self._leaf(output.dtype)
+        expect(leaf is None or even, "a reduce_scatter of unequal parts has no ordered sums")
+
         def call(op: int, stream) -> int:
+            if leaf is not None:
+                return lib.rondoReduceScatterOrdered(
+                    place, out, count, kind, op, *leaf, comm, stream
+                )
             if even:
                 return lib.ncclReduceScatter(place, out, count, kind, op, comm, stream)
             return lib.rondoReduceScatterv(place, out, counts, kind, op, comm, stream)
@@ -147,8 +188,13 @@ class Reductions:
         place, out, kind = source.data_ptr(), target.data_ptr(), TYPES.get(target.dtype)
         count = target.numel()
 
+        leaf = self._leaf(output.dtype)
+
         def call(op: int, stream) -> int:
-            return lib.ncclReduceScatter(place, out, count, kind, op, comm, stream)
+            given = place, out, count, kind, op
+            if leaf is not None:
+                return lib.rondoReduceScatterOrdered(*given, *leaf, comm, stream)
+            return lib.ncclReduceScatter(*given, comm, stream)
 
         return self._reduce_with(opts.reduceOp, output.dtype, call, opts, buffers, [output])
 

@@ -73,7 +73,7 @@ stage_simt_weak() {
 
 # The checks for a GPU, on an emulated one.
 stage_gpu_check() {
-  build simt "simt gpu_tests gpu_process_tests micro_device"
+  build simt "simt gpu_tests gpu_process_tests micro_device rondo_watch"
   python3 tests/gpu/emulated/check_all.py build/simt build/gpu-check
 }
 

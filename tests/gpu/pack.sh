@@ -20,12 +20,12 @@ programs=(gpu_tests gpu_process_tests gpu_probe rondo nccl_contestant micro_devi
   device_api_check)
 cmake --preset cuda-90 >/dev/null
 cmake --build --preset cuda-90 -j "${JOBS:-$(nproc)}" --target "${programs[@]}" rondo_shared \
-  nccl_shared | tail -n 1
+  nccl_shared rondo_watch | tail -n 1
 
 rm -rf $pack build/gpu-pack.tar.gz
 mkdir -p $pack/bin $pack/lib
 cp "${programs[@]/#/$from/bin/}" $pack/bin
-cp -L $from/lib/librondo.so.1 $from/lib/libnccl.so.2 $pack/lib
+cp -L $from/lib/librondo.so.1 $from/lib/libnccl.so.2 $from/lib/librondo-watch.so $pack/lib
 strip $pack/bin/* $pack/lib/*
 cp -r tests/gpu/{check,clients} $pack
 small=build/small-nccl/lib/libnccl.so.2 # of small_nccl.sh, if it was built
@@ -42,7 +42,8 @@ fi
 mkdir $pack/topology $pack/gpu
 cp tests/topology/*.xml $pack/topology
 cp tests/gpu/two-hosts.xml $pack/gpu
-cp tests/gpu/check.sh tests/gpu/torch_check.py bench/beside/beside.py $pack
+cp tests/gpu/check.sh tests/gpu/torch_check.py tests/gpu/watch_check.py \
+  bench/beside/beside.py $pack
 find $pack -name __pycache__ -exec rm -r {} +
 git describe --always --dirty --abbrev=12 >$pack/commit 2>/dev/null || rm -f $pack/commit
 

@@ -93,9 +93,18 @@ def programs() -> list[Stage]:
               env=PRELOADED, needs=need)
         for i, (name, words, need) in enumerate(CLIENTS)
     ]  # fmt: skip
+    words = "{python} {here}/watch_check.py {bin} {lib} "
+    watched = [
+        Stage("watch.theirs-1", f"{words} {{theirs}} 1 ended", 60, 206, "programs", alone=True,
+              needs="theirs"),
+        Stage("watch.theirs-2", f"{words} {{several}} 2 ended", 60, 207, "programs", alone=True,
+              env={"NCCL_MULTI_RANK_GPU_ENABLE": "1"}, needs="several-nccl"),
+        Stage("watch.ours-2", f"{words} {{lib}}/libnccl.so.2 2 entered", 60, 208, "programs",
+              needs="bin:nccl_contestant"),
+    ]  # fmt: skip
     device_api = Stage("device-api", "{bin}/device_api_check 4", 30, 205, "programs", alone=True,
                        needs="bin:device_api_check")  # fmt: skip
-    return [*torch, *clients, device_api]
+    return [*torch, *clients, *watched, device_api]
 
 
 def races() -> list[Stage]:

@@ -88,11 +88,6 @@ Result<Request> build(const OrderedCall& what, const Comm& comm) {
   CallRecord& record = request.call.record;
   record.collective = what.which;
   record.count = what.count;
-  if (comm.engine()->options().device >= 0)
-    return fail(StatusCode::kInvalidUsage,
-                "{} : runs on host memory only; this communicator is on CUDA device {}. Make one "
-                "with RONDO_DEVICE=host, or copy to host memory",
-                what.function, comm.engine()->options().device);
   if (what.which == Collective::kReduceOrdered) {
     RONDO_CHECK_OK(root_in_range(what.root, comm.size, what.function));
     record.root = what.root;

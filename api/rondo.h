@@ -83,8 +83,10 @@ ncclResult_t rondoBarrier(ncclComm_t comm, cudaStream_t stream);
  * leaves: of all ranks together, a power of two, 65536 at most. This rank holds leaves first ..
  * first + n - 1; n may be 0. Together the ranks hold each once, or all get ncclInvalidUsage with
  * the rank and its leaves. sendbuff holds this rank's n leaves one behind the other. ncclAvg
- * divides by `leaves`. Host memory only. In place: recvbuff is where this rank's result would be in
- * its first leaf. A NaN is a NaN; its payload is not defined.
+ * divides by `leaves`. In place: recvbuff is where this rank's result would be in its first leaf. A
+ * NaN is a NaN; its payload is not defined. On GPUs the bits are those of host memory. There the
+ * call waits on the host until all ranks have told each other their leaves, also in a capture, so
+ * one thread with several ranks makes their calls in a group.
  *
  * Cost: a rank adds up the subtrees that it holds whole, and sends one sum for each: one if n is a
  * power of two and first a multiple of it, 2 log2(n) at most. */

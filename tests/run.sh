@@ -50,7 +50,7 @@ stage_dev() {
 # What dev leaves out: the same tests on more networks and with large pages, every Nth system call
 # that fails, 16 ranks, more than 4 GiB, whole self-tests.
 stage_dev_more() { build dev && run_tests dev -R "$long_in_dev"; }
-long_in_dev='^(engine\.(plugin|ucx|loop|pages_64k)|faults\.some|net\.self_test|Large\..*'
+long_in_dev='^(engine\.(plugin|ucx|loop|pages_64k)|faults\.some|abi\.ucx|net\.self_test|Large\..*'
 long_in_dev+='|.*Collectives(Test)?\..*/n?16|.*/OrderedReductions\..*/n16.*'
 long_in_dev+='|PluginFailures\..*|SelfTestProgram\.Names.*)$'
 build_simt() { build simt "simt gpu_tests"; }
@@ -122,7 +122,7 @@ not_sanitized+='|Mutant\.|^Models/|_NOT_BUILT|^abi\.|^launch\.|^net\.|^trust\.|^
 not_sanitized+='|^engine\.plugin|^SelfTestProgram'  # as engine.loop; dozens of jobs each
 # UCX is a third-party library with its own thread, and is not built for sanitizers. Code that runs
 # over it has not been tried under them.
-not_sanitized+='|/Ucx|^Ucx|^engine\.ucx|NoWayBetweenTwoRanks'
+not_sanitized+='|/Ucx|^Ucx|^engine\.ucx|^abi\.ucx|NoWayBetweenTwoRanks'
 
 # The child of such a fork can find ASan's allocator locked by a thread that it does not have.
 forks_beside_threads='BootstrapChildren.*Process|BootstrapFaults.AProcess|SessionOfProcesses'

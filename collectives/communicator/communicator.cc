@@ -13,11 +13,11 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "collectives/communicator/communicator_state.h"
+#include "collectives/communicator/ordered_enqueue.h"
 #include "collectives/communicator/shrink.h"
 #include "collectives/context/gpu_rank.h"
 #include "collectives/context/reach_team.h"
 #include "collectives/faults/peer_words.h"
-#include "collectives/gpu/rank/entry_points.h"
 #include "collectives/host/host_stream.h"
 #include "collectives/planner/wire_rates.h"
 #include "collectives/rank/fiber_group.h"
@@ -206,7 +206,7 @@ Status Communicator::enqueue_together(std::span<const Work> works) {
   std::vector<gpu::RankWork> ranks;
   ranks.reserve(works.size());
   for (const Work& work : works) ranks.push_back({work.communicator->state_.get(), work.calls});
-  Status done = gpu::enqueue_together(ranks);
+  Status done = has_ordered(ranks) ? enqueue_with_ordered(ranks) : gpu::enqueue_together(ranks);
   for (const Work& work : works) {
     CommunicatorState& state = *work.communicator->state_;
     const std::uint64_t number = ++state.enqueues;  // early calls allocate most

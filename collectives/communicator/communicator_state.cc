@@ -57,12 +57,15 @@ namespace {
 using Blob = std::vector<std::byte>;
 using fault_texts::Parting;
 
+}  // namespace
+
 class MeetingAgain {
  public:
-  MeetingAgain(CommunicatorState& state, std::string_view what) : state_(state), what_(what) {}
+  explicit MeetingAgain(CommunicatorState& state) : state_(state) {}
 
-  Result<std::vector<Blob>> run(std::span<const std::byte> mine) {
+  Result<std::vector<Blob>> run(std::string_view what, std::span<const std::byte> mine) {
     RONDO_CHECK_OK(state_.enter());
+    what_ = what;
     auto gathered = gather(mine);
     state_.leave();
     if (gathered.ok()) return gathered;
@@ -83,7 +86,8 @@ class MeetingAgain {
   }
 
  private:
-  Result<std::vector<Blob>> gather(std::span<const std::byte> mine) {
+  // With the secret of a child that does not exist.
+  Status open() {
     const int size = state_.members.size;
     std::vector<int> ranks(static_cast<std::size_t>(size));
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -96,12 +100,19 @@ class MeetingAgain {
     join.timeout = to_nanoseconds(state_.timeout_seconds.load());
     join.aborted = [this] { return is_over(); };
     using bootstrap::Session;
-    RONDO_TRY(auto session,
+    RONDO_TRY(session_,
               meeting.serve ? Session::serve_and_join(*meeting.serve, join) : Session::join(join));
+    return ok_status();
+  }
+
+  Result<std::vector<Blob>> gather(std::span<const std::byte> mine) {
+    const int size = state_.members.size;
+    if (session_ == nullptr) RONDO_CHECK_OK(open());
+    session_->set_timeout(to_nanoseconds(state_.timeout_seconds.load()));
     ByteWriter writer;
     writer.put_string(what_);
     writer.put_bytes(mine);
-    RONDO_TRY(const auto all, session->all_gather(writer.take()));
+    RONDO_TRY(const auto all, session_->all_gather(writer.take()));
     std::vector<Blob> gathered;
     for (int r = 0; r < size; ++r) {
       ByteReader reader(all[static_cast<std::size_t>(r)]);
@@ -131,16 +142,21 @@ class MeetingAgain {
   }
 
   CommunicatorState& state_;
-  const std::string what_;
+  std::string what_;
+  std::unique_ptr<bootstrap::Session> session_;
   int gone_ = -1;
   Parting parting_ = Parting::kEnded;
 };
 
-}  // namespace
-
 Result<std::vector<Blob>> meet_again(CommunicatorState& state, std::string_view what,
                                      std::span<const std::byte> mine) {
-  return MeetingAgain(state, what).run(mine);
+  return MeetingAgain(state).run(what, mine);
+}
+
+Result<std::vector<Blob>> meet_in_order(CommunicatorState& state, std::string_view what,
+                                        std::span<const std::byte> mine) {
+  if (state.kept_meeting == nullptr) state.kept_meeting = std::make_shared<MeetingAgain>(state);
+  return state.kept_meeting->run(what, mine);
 }
 
 }  // namespace rondo

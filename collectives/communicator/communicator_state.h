@@ -24,6 +24,8 @@
 
 namespace rondo {
 
+class MeetingAgain;
+
 class CommunicatorState : public RankState {
  public:
   std::shared_ptr<bootstrap::Listener> listener;
@@ -33,7 +35,8 @@ class CommunicatorState : public RankState {
   std::mutex ended_mutex;
   std::set<int> ended_elsewhere;  // ranks of other hosts that a shrink found to have ended
   std::uint64_t meetings = 0;     // number of meet_again() calls so far
-  std::uint64_t enqueues = 0;     // number of groups of calls on GPUs so far
+  std::shared_ptr<MeetingAgain> kept_meeting;  // of meet_in_order(), from its first call on
+  std::uint64_t enqueues = 0;                  // number of groups of calls on GPUs so far
   trace::BlackBox black_box{*this};
   std::unique_ptr<profiler::CallEvents> call_events;  // null: no profiler plugin
   std::unique_ptr<StatusSeat> status;  // last: status queries read the rank until it is destroyed
@@ -73,5 +76,10 @@ Result<CreateRequest> survivors_request(const CommunicatorState& parent,
 Result<std::vector<std::vector<std::byte>>> meet_again(CommunicatorState& state,
                                                        std::string_view what,
                                                        std::span<const std::byte> mine);
+// The same over a session of its own that stays open: two hops a level of its tree. For what ranks
+// exchange before each call of a kind.
+Result<std::vector<std::vector<std::byte>>> meet_in_order(CommunicatorState& state,
+                                                          std::string_view what,
+                                                          std::span<const std::byte> mine);
 
 }  // namespace rondo

@@ -19,6 +19,7 @@ namespace rondo {
 namespace profiler {
 class CallEvent;
 }
+class LeafLayout;
 
 // What the caller of one call requests of GPUs. The communicator decides the rest.
 struct CallLimits {
@@ -37,6 +38,7 @@ struct Call {
   std::size_t offset = 0;  // kPut: offset in the window, in bytes
   int signal = 0;  // kPut (-1: raises no signal), kSignal, kWaitSignal (count: number of signals)
   LeafRun run;     // ordered calls: the leaves in `send`, one behind the other
+  std::shared_ptr<const LeafLayout> layout;  // of all ranks, on GPUs: agreed before it is posted
   CallLimits limits;
   std::array<std::byte, 8> scalar{};  // PreMulSum's factor, one element of the type
   const void* late_scalar = nullptr;  // or its address, read when the call runs

@@ -26,6 +26,7 @@ const KernelEntry& kernel_entry(int kernel) {
   if (kernel == kClearLinesKernel) return row_of_clear_lines();
   if (kernel == kP2pProbeKernel) return row_of_p2p_probe();
   if (kernel == kMeetingKernel) return row_of_meeting();
+  if (kernel == kFoldLeavesKernel) return row_of_fold_leaves();
   if (kernel == kWideLLPushCopyKernel) return row_of_wide_ll_push_copy();
   if (kernel >= kFirstWideKernel) {
     const int row = kernel - kFirstWideKernel;

@@ -67,7 +67,9 @@ inline constexpr int kFirstWideKernel = kMeetingKernel + 1;
 inline constexpr int kWideRows = 3;
 inline constexpr int kWideSum = 0, kWideAvg = 1, kWideLLPush = 2;
 inline constexpr int kWideLLPushCopyKernel = kFirstWideKernel + kDataTypes * kWideRows;
-inline constexpr int kKernels = kWideLLPushCopyKernel + 1;
+// Sums along a tree of leaves (fold_leaves.h).
+inline constexpr int kFoldLeavesKernel = kWideLLPushCopyKernel + 1;
+inline constexpr int kKernels = kFoldLeavesKernel + 1;
 
 constexpr bool depends_on_sign(RedOp op) {
   return op == RedOp::kMin || op == RedOp::kMax || op == RedOp::kAvg;

@@ -4,17 +4,13 @@
 // ranks.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "api/rondo.h"
-#include "kernels/host/simd/reduce_portable.h"
-#include "tests/support/leaf_oracle.h"
 #include "tests/support/nccl_rank.h"
+#include "tests/support/ordered_programs.h"
 #include "tests/support/processes.h"
 #include "tests/support/seed.h"
 
@@ -23,161 +19,8 @@ namespace {
 using rondo::DataType;
 using rondo::RedOp;
 using namespace rondo::test;
-using Bytes = std::vector<std::byte>;
 
 // ---- programs ----
-
-bool is_nan(DataType type, const std::byte* at) {
-  return rondo::host::portable::with_type(type, [&]<DataType t>() {
-    using E = rondo::Element<t>;
-    if constexpr (!rondo::is_float(t)) return false;
-    return E::is_nan(rondo::host::portable::load<typename E::Storage>(at, 0));
-  });
-}
-
-std::string difference(DataType type, const Bytes& expected, const std::byte* got) {
-  const std::size_t element = rondo::size_of(type);
-  for (std::size_t at = 0; at < expected.size(); at += element) {
-    if (std::memcmp(expected.data() + at, got + at, element) == 0) continue;
-    if (is_nan(type, expected.data() + at) && is_nan(type, got + at)) continue;
-    std::uint64_t want = 0, have = 0;
-    std::memcpy(&want, expected.data() + at, element);
-    std::memcpy(&have, got + at, element);
-    return fmt::format("element {} is {:#x}, not {:#x}", at / element, have, want);
-  }
-  return {};
-}
-
-// The leaves of all ranks: any bits, or numbers whose sums round.
-std::vector<Bytes> make_leaves(DataType type, int leaves, std::size_t count,
-                               std::mt19937_64& random) {
-  std::vector<Bytes> all;
-  const bool any_bits = random() % 3 == 0;
-  for (int leaf = 0; leaf < leaves; ++leaf) {
-    Bytes data(count * rondo::size_of(type));
-    rondo::host::portable::with_type(type, [&]<DataType t>() {
-      using E = rondo::Element<t>;
-      using S = typename E::Storage;
-      for (std::size_t i = 0; i < count; ++i) {
-        S value{};
-        const std::uint64_t bits = random();
-        std::memcpy(&value, &bits, sizeof(value));
-        if constexpr (rondo::is_float(t)) {
-          if (!any_bits)
-            value = E::from_acc(static_cast<typename E::Acc>(
-                std::ldexp(static_cast<double>(static_cast<std::int64_t>(bits)) * 0x1p-63,
-                           static_cast<int>(bits % 7) - 3)));
-        }
-        rondo::host::portable::store(data.data(), i, value);
-      }
-    });
-    all.push_back(std::move(data));
-  }
-  return all;
-}
-
-struct Held {
-  int first, n;
-};
-
-// Each rank's leaves: equal shares, random shares in order, or in another order of the ranks.
-std::vector<Held> make_runs(int ranks, int leaves, std::mt19937_64& random) {
-  std::vector<int> order(static_cast<std::size_t>(ranks));
-  std::iota(order.begin(), order.end(), 0);
-  const auto kind = random() % 4;
-  std::vector<int> cuts = {0, leaves};
-  for (int r = 1; r < ranks; ++r)
-    cuts.push_back(kind < 2 ? (leaves / ranks) * r + std::min(r, leaves % ranks)
-                            : static_cast<int>(random() % static_cast<unsigned>(leaves + 1)));
-  std::sort(cuts.begin(), cuts.end());
-  if (kind == 3) std::shuffle(order.begin(), order.end(), random);
-  std::vector<Held> runs(static_cast<std::size_t>(ranks));
-  for (std::size_t i = 0; i < order.size(); ++i)
-    runs[static_cast<std::size_t>(order[i])] = {cuts[i], cuts[i + 1] - cuts[i]};
-  return runs;
-}
-
-enum class Kind { kAllReduce, kReduce, kReduceScatter };
-
-struct Program {
-  Kind kind;
-  DataType type;
-  RedOp op;
-  bool once;
-  int leaves, root;
-  std::size_t count;
-  bool in_place;
-};
-
-// One call of all ranks; what is wrong on this one.
-std::string run(const Program& what, ncclComm_t comm, int rank, int ranks, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const bool scatters = what.kind == Kind::kReduceScatter;
-  const std::size_t element = rondo::size_of(what.type);
-  const std::size_t of_leaf = what.count * (scatters ? static_cast<std::size_t>(ranks) : 1);
-  const std::vector<Bytes> leaves = make_leaves(what.type, what.leaves, of_leaf, random);
-  const Held mine = make_runs(ranks, what.leaves, random)[static_cast<std::size_t>(rank)];
-  const std::size_t shift = element * (random() % 3);  // not aligned
-  Bytes send(shift + static_cast<std::size_t>(mine.n) * of_leaf * element);
-  for (int i = 0; i < mine.n; ++i)
-    std::memcpy(send.data() + shift + static_cast<std::size_t>(i) * of_leaf * element,
-                leaves[static_cast<std::size_t>(mine.first + i)].data(), of_leaf * element);
-  constexpr std::byte kUntouched{0x5a};
-  Bytes apart(what.count * element + 16, kUntouched);
-  const bool in_place = what.in_place && mine.n > 0;
-  const std::size_t part = scatters ? static_cast<std::size_t>(rank) * what.count * element : 0;
-  std::byte* const receive = in_place ? send.data() + shift + part : apart.data();
-  const auto type =
-      static_cast<ncclDataType_t>(what.type == DataType::kInt16    ? 64
-                                  : what.type == DataType::kUint16 ? 65
-                                                                   : static_cast<int>(what.type));
-  const auto op = what.op >= RedOp::kBitAnd
-                      ? static_cast<ncclRedOp_t>(rondoBand + (static_cast<int>(what.op) - 5))
-                      : static_cast<ncclRedOp_t>(what.op);
-  const auto rounding = what.once ? rondoRoundOnce : rondoRoundNode;
-  const void* from = send.data() + shift;
-  ncclResult_t result = ncclSuccess;
-  switch (what.kind) {
-    case Kind::kAllReduce:
-      result = rondoAllReduceOrdered(from, receive, what.count, type, op, what.leaves, mine.first,
-                                     mine.n, rounding, comm, nullptr);
-      break;
-    case Kind::kReduce:
-      result = rondoReduceOrdered(from, receive, what.count, type, op, what.root, what.leaves,
-                                  mine.first, mine.n, rounding, comm, nullptr);
-      break;
-    case Kind::kReduceScatter:
-      result = rondoReduceScatterOrdered(from, receive, what.count, type, op, what.leaves,
-                                         mine.first, mine.n, rounding, comm, nullptr);
-      break;
-  }
-  if (result != ncclSuccess) return ncclGetLastError(comm);
-  if (std::any_of(apart.end() - 16, apart.end(), [&](std::byte b) { return b != kUntouched; }))
-    return "wrote behind the result";
-  if (what.kind == Kind::kReduce && rank != what.root) return {};
-  Bytes expected = leaf_oracle(leaves, what.type, what.op,
-                               what.once ? rondo::Rounding::kOnce : rondo::Rounding::kNode);
-  if (scatters)
-    expected = Bytes(expected.begin() + static_cast<std::ptrdiff_t>(part),
-                     expected.begin() + static_cast<std::ptrdiff_t>(part + what.count * element));
-  return difference(what.type, expected, receive);
-}
-
-Program random_program(int ranks, std::mt19937_64& random) {
-  Program made{};
-  made.kind = static_cast<Kind>(random() % 3);
-  do {
-    made.type = static_cast<DataType>(random() % rondo::kDataTypes);
-    made.op = static_cast<RedOp>(random() % 8);
-  } while (!rondo::supported(made.type, made.op));
-  made.once = random() % 2 == 0;
-  made.leaves = 1 << random() % 7;
-  made.root = static_cast<int>(random() % static_cast<unsigned>(ranks));
-  constexpr std::size_t kCounts[] = {1, 7, 64, 257, 1031, 4099};
-  made.count = kCounts[random() % 6];
-  made.in_place = random() % 2 == 0;
-  return made;
-}
 
 struct Where {
   const char* title;
@@ -193,13 +36,10 @@ TEST_P(OrderedReductions, EqualASerialSumAlongTheTree) {
   run_job(Job(GetParam().layout), [&](NcclRank& seat) {
     std::mt19937_64 random(seed.value);
     for (int i = 0; i < 120; ++i) {
-      const Program what = random_program(ranks, random);
-      const std::uint64_t data = random();
-      const std::string wrong = run(what, seat.comm, seat.rank, ranks, data);
-      ASSERT_EQ(wrong, "") << "program " << i << ": kind " << static_cast<int>(what.kind) << ", "
-                           << rondo::name(what.type) << ", " << rondo::name(what.op) << ", once "
-                           << what.once << ", " << what.leaves << " leaves, count " << what.count
-                           << ", in place " << what.in_place;
+      const OrderedProgram what = random_ordered(ranks, random);
+      const std::string wrong =
+          run_ordered(what, seat.comm, seat.rank, ranks, random(), in_host_memory);
+      ASSERT_EQ(wrong, "") << "program " << i << ": " << what.text();
     }
   });
 }
@@ -211,13 +51,13 @@ TEST_P(OrderedReductions, OfLongBuffersEqualASerialSum) {
   run_job(Job(GetParam().layout), [&](NcclRank& seat) {
     std::mt19937_64 random(seed.value);
     for (const DataType type : {DataType::kFloat32, DataType::kBfloat16})
-      for (const Kind kind : {Kind::kAllReduce, Kind::kReduceScatter})
+      for (const OrderedKind kind : {OrderedKind::kAllReduce, OrderedKind::kReduceScatter})
         for (const bool once : {false, true}) {
           const std::size_t count =
-              kind == Kind::kAllReduce ? 300'001 : 300'001 / static_cast<std::size_t>(ranks);
-          const Program what{kind, type, RedOp::kSum, once, 8, 0, count, once};
-          ASSERT_EQ(run(what, seat.comm, seat.rank, ranks, random()), "")
-              << rondo::name(type) << ", kind " << static_cast<int>(kind) << ", once " << once;
+              kind == OrderedKind::kAllReduce ? 300'001 : 300'001 / static_cast<std::size_t>(ranks);
+          const OrderedProgram what{kind, type, RedOp::kSum, once, 8, 0, count, once};
+          ASSERT_EQ(run_ordered(what, seat.comm, seat.rank, ranks, random(), in_host_memory), "")
+              << what.text();
         }
   });
 }

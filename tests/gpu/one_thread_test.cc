@@ -2,6 +2,7 @@
 // One thread makes the calls of several ranks that have a GPU each. Each rank launches its own
 // kernel, which waits for kernels that the thread launches later, so no call may wait on the host
 // for another rank of the thread.
+#include "api/rondo.h"
 #include "tests/gpu/device_case.h"
 #include "transport/cuda/device.h"
 
@@ -98,6 +99,34 @@ TEST_F(OneThread, SuspendsAndResumesOneRankAfterTheOther) {
   for (int r = 0; r < kThreadRanks; ++r) NCCL_OK(ncclCommResume((*ranks)[r].comm));
   sums();
   expect_all(4);
+}
+
+// Of two leaves a rank, each the rank's number; a plain sum before and after.
+TEST_F(OneThread, MakesOrderedCallsInAGroup) {
+  std::vector<DeviceBuffer> sums;
+  for (int r = 0; r < kThreadRanks; ++r) {
+    ranks->use_device_of(r);
+    sums.emplace_back(kElements / 2 * sizeof(std::int32_t), 0).put({}, 0, (*ranks)[r].stream);
+  }
+  ranks->use_device_of(0);
+  NCCL_OK(ncclGroupStart());
+  for (int r = 0; r < kThreadRanks; ++r) {
+    NCCL_OK(sum(*ranks, r));
+    NCCL_OK(rondoAllReduceOrdered(buffers[r].data(), sums[r].data(), kElements / 2, ncclInt32,
+                                  ncclSum, 4, 2 * r, 2, rondoRoundNode, (*ranks)[r].comm,
+                                  static_cast<cudaStream_t>((*ranks)[r].stream)));
+    NCCL_OK(sum(*ranks, r));
+  }
+  NCCL_OK(ncclGroupEnd());
+  expect_all(4);
+  for (int r = 0; r < kThreadRanks; ++r) {
+    sums[r].get((*ranks)[r].stream);
+    for (std::size_t i = 0; i < kElements / 2; ++i) {
+      std::int32_t got = 0;
+      std::memcpy(&got, sums[r].host() + i * sizeof(got), sizeof(got));
+      ASSERT_EQ(got, 8) << "rank " << r << " element " << i;
+    }
+  }
 }
 
 }  // namespace

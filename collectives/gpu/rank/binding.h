@@ -12,7 +12,7 @@
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/gpu/processes/process_team.h"
 #include "collectives/gpu/rank/entry_points.h"
-#include "collectives/gpu/team/team_launches.h"
+#include "collectives/gpu/team/team_context.h"
 
 namespace rondo::gpu {
 

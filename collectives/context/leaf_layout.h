@@ -30,7 +30,9 @@ class LeafLayout {
     return {subtrees_.data() + first_[static_cast<std::size_t>(rank)],
             first_[static_cast<std::size_t>(rank) + 1] - first_[static_cast<std::size_t>(rank)]};
   }
-  std::size_t max_subtrees() const { return max_subtrees_; }  // of one rank
+  std::size_t max_subtrees() const { return max_subtrees_; }     // of one rank
+  std::size_t all_subtrees() const { return subtrees_.size(); }  // of all ranks
+  LeafRun run_of(int rank) const { return runs_[static_cast<std::size_t>(rank)]; }
   // Ranks with leaves, in the order of their leaves.
   std::span<const int> order() const { return order_; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/host/leaf_layout.h"
+#include "collectives/context/leaf_layout.h"
 
 #include <fmt/format.h>
 

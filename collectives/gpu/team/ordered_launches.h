@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// OrderedLaunches: reductions along a tree of leaves, of the ranks of a device.
+//
+// If all ranks are on the device, one kernel sums their leaves. Else each rank sums the whole
+// subtrees of its run into scratch memory, the ranks exchange these sums as messages, and
+//   whole    if the data is small: every rank that has a result receives all sums;
+//   sliced   else: each rank receives the sums of its slice, combines them, and the slices go to
+//            the ranks that have a result.
+// Long calls run in pieces that fit into the scratch memory.
+//
+// Guarantees: the bits of kernels/host/leaf_tree.h. Messages work between devices, processes and
+// hosts, and where processes share a GPU; all of it is on the stream, also in a capture. Runs of
+// all ranks are known before (Call::layout), so no rank waits on the host here. Cost: two launches
+// of FoldLeaves and one or two of messages, for each piece and rank; scratch memory from the first
+// call on, at most kScratchBytes a rank.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "collectives/context/leaf_layout.h"
+#include "collectives/gpu/team/team_context.h"
+#include "kernels/cuda/fold_args.h"
+
+namespace rondo::gpu {
+
+class OrderedLaunches {
+ public:
+  explicit OrderedLaunches(TeamContext& team) : team_(team) {}
+  // is_ordered(). With the team's mutex.
+  Status enqueue(const JointCall& call, Mismatch* mismatch);
+
+ private:
+  // What all ranks compute alike of a call.
+  struct Work {
+    const JointCall* call;
+    CallRecord record;
+    const LeafLayout* layout;
+    DataType partial;
+    bool scatters, whole;
+    std::uint64_t piece = 0;  // elements of each part of a result
+    GpuStream stream;
+    bool captured;
+    Mismatch* mismatch;
+    std::uint64_t element() const { return size_of(record.type); }
+    std::uint64_t sum() const { return size_of(partial); }
+  };
+  // Elements of a piece: an offset in the piece.
+  struct Slice {
+    std::uint64_t begin, count;
+  };
+  struct Piece {
+    std::uint64_t at, count;
+  };
+  // Of a rank here, in its scratch memory.
+  struct Areas {
+    std::byte *own, *result;
+    std::vector<std::byte*> of_rank;  // its sums of this rank's slice; null: none
+  };
+
+  int ranks() const { return team_.ranks(); }
+  const Call& call_of(const Work& work, int rank) const {
+    return work.call->posted[static_cast<std::size_t>(team_.place_of(rank))].call;
+  }
+  bool has_result(const Work& work, int rank) const {
+    return work.record.root < 0 || work.record.root == rank;
+  }
+  Status run(const Work& work);
+  Status sum_here(const Work& work);
+  Status run_piece(const Work& work, const Piece& piece);
+  std::uint64_t slice_elements(const Work& work, std::uint64_t piece) const;
+  std::uint64_t scratch_bytes(const Work& work, std::uint64_t piece) const;
+  Status choose_piece(Work& work) const;
+  Slice slice_of(const Work& work, const Piece& piece, int rank) const;
+  Areas areas_of(const Work& work, const Piece& piece, int rank) const;
+  std::byte* own_sums(const Work& work, const Areas& areas, int from, const Slice& slice) const;
+
+  Status sum_own(const Work& work, const Piece& piece, int rank, std::byte* to);
+  Status combine(const Work& work, const Piece& piece, int rank, std::span<const Areas> areas);
+  Status exchange(const Work& work, const Piece& piece, std::span<const Areas> areas);
+  Status distribute(const Work& work, const Piece& piece, std::span<const Areas> areas);
+  Status send(const Work& work, std::span<const ProcessMessage> messages) const;
+  Status launch(const Work& work, cuda::FoldArgs& args);
+  Status take_scratch();
+
+  TeamContext& team_;
+  int max_ctas_ = 0;
+  std::vector<OwnMemory> scratch_;  // by place
+};
+
+}  // namespace rondo::gpu

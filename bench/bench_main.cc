@@ -9,6 +9,7 @@
 #include "api/launch_env.h"
 #include "base/printable.h"
 #include "bench/backend.h"
+#include "bench/bits.h"
 #include "bench/runner/job.h"
 #include "bench/standard_output.h"
 #include "bench/sweep.h"
@@ -37,6 +38,7 @@ int bench_main(int argc, char** argv, const MainOptions& main_options) {
   Parsed parsed = parse(argc, argv, main_options.named, main_options.plain);
   if (!parsed.options) return parsed.exit_code;
   Options& options = *parsed.options;
+  if (options.bits) return report_bits(options);
   rondo_launch_t launch;
   const int launched = rondo_launch_read(&launch);
   if (launched < 0) return kInvalidUse;

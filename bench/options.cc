@@ -100,6 +100,8 @@ CommandOption add_own_flags(CommandLine& line, Options& o, Texts& t) {
   line.option("--alloc", t.alloc, "malloc or nccl (ncclMemAlloc)").show_default();
   line.flag("--bind", o.bind, "keep each rank on one CPU, the same in every run");
   line.option("--spread", o.spread, "v-collectives: 0 equal parts ... 1 growing with distance");
+  line.flag("--bits", o.bits,
+            "in place of times: which things change the bits of a sum, as a table (--json too)");
   line.flag("--plain", o.plain, "nccl-tests' columns only");
   line.flag("--extended", t.extended,
             "with percentiles, slowest rank and plan: over 150 columns, the default on a "
@@ -271,6 +273,16 @@ void check_graphs(const Options& o) {
     refuse("-G: ranks of one process go into one graph, so one thread drives them: -g, not -t");
 }
 
+// bits.h.
+void check_bits(const Options& o) {
+  if (!o.bits) return;
+  if (o.kind != Kind::kAllReduce) refuse("--bits is of all_reduce, which asks reduce_scatter too");
+  if (o.types.size() > 1 || !info(o.types[0]).is_float)
+    refuse("--bits: -d names a float: sums of integers have the same bits in any order");
+  if (o.ranks != 0 && o.ranks != 2 && o.ranks != 4 && o.ranks != 8)
+    refuse(fmt::format("--bits: --ranks is 2, 4 or 8, not {}: they share 8 summands", o.ranks));
+}
+
 // Throws a Refusal.
 void apply(Options& o, const Texts& t) {
   apply_sizes(o, t);
@@ -279,6 +291,7 @@ void apply(Options& o, const Texts& t) {
   apply_types_and_operations(o, t);
   apply_root_and_checks(o, t);
   check_graphs(o);
+  check_bits(o);
 }
 
 }  // namespace
@@ -321,6 +334,8 @@ Parsed parse(int argc, char** argv, std::optional<Kind> named, bool plain) {
   }
   options.program = fmt::format("{}_perf", info(options.kind).name);
   options.devices = gpu_devices();
+  if (options.bits && options.devices > 0)
+    return {std::nullopt, line.refuse("--bits is of host memory: set RONDO_DEVICE=host")};
   const bool needs_gpu = options.graphs > 0 || options.ranks_per_gpu > 0;
   if (needs_gpu && options.devices == 0) {
     const std::string why =

@@ -95,6 +95,7 @@ struct Options {
   std::string plot;       // a picture's file, or "-": the terminal
   double fail_if_slower = 0.05;
   bool progress = true;
+  bool bits = false;  // in place of times (bench/bits.h)
 };
 
 struct Parsed {

@@ -53,6 +53,13 @@ TEST(BenchOptions, ShortAndLongNames) {
   EXPECT_EQ(longer.options->types.size(), all_types().size());
 }
 
+TEST(BenchOptions, BitsAreOfFloatsAndOfTwoFourOrEightRanks) {
+  EXPECT_TRUE(parse_words({"--bits", "-d", "bfloat16", "--ranks", "4"}).options->bits);
+  EXPECT_FALSE(parse_words({"--bits", "-d", "int32"}).options);
+  EXPECT_FALSE(parse_words({"--bits", "-d", "all"}).options);
+  EXPECT_FALSE(parse_words({"--bits", "--ranks", "3"}).options);
+}
+
 TEST(BenchOptions, WhatIsNotUnderstoodFails) {
   const std::vector<std::vector<std::string>> bad{{"--nonsense"},
                                                   {"-q", "3"},

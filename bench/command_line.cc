@@ -94,6 +94,11 @@ CommandOption& CommandOption::show_default() {
   return *this;
 }
 
+CommandOption& CommandOption::value_is_optional() {
+  option_->expected(0, 1);
+  return *this;
+}
+
 CommandOption& CommandOption::hidden() {
   option_->group("");
   return *this;

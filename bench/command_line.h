@@ -47,6 +47,7 @@ class CommandOption {
   CommandOption& one_of(std::vector<std::string> values);
   CommandOption& sizes();   // accepts 64K, 8M, 1g: powers of 1024
   CommandOption& commas();  // a list of values in one argument
+  CommandOption& value_is_optional();
   CommandOption& needs(const CommandOption& other);
   CommandOption& excludes(const CommandOption& other);
 

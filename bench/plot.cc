@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "base/printable.h"
+#include "bench/other_program.h"
 
 namespace rondo::bench {
 namespace {
@@ -128,8 +129,8 @@ std::optional<PictureFormat> format_of(const std::string& file) {
 }
 
 Status check_gnuplot() {
-  RONDO_TRY(const Drawing drawing, run_drawing_program({.argv = {"gnuplot", "--version"}}, ""));
-  if (drawing.end == Drawing::End::kDrawn) return ok_status();
+  RONDO_TRY(const ProgramResult drawing, run_other_program({.argv = {"gnuplot", "--version"}}, ""));
+  if (drawing.end == ProgramResult::kDone) return ok_status();
   return fail(StatusCode::kInvalidUsage, "{}", kInstall);
 }
 
@@ -142,12 +143,13 @@ Result<std::string> draw(const std::vector<Panel>& panels, PictureFormat format,
     if (!kept.curves.empty()) drawn.push_back(std::move(kept));
   }
   if (drawn.empty()) return fail(StatusCode::kInvalidUsage, "there is nothing to draw");
-  RONDO_TRY(Drawing drawing,
-            run_drawing_program({.argv = {"gnuplot", "-"}}, script_of(drawn, format, title)));
-  if (drawing.end == Drawing::End::kDrawn) return std::move(drawing.picture);
-  if (drawing.end == Drawing::End::kMissing) return fail(StatusCode::kInvalidUsage, "{}", kInstall);
+  RONDO_TRY(ProgramResult drawing,
+            run_other_program({.argv = {"gnuplot", "-"}}, script_of(drawn, format, title)));
+  if (drawing.end == ProgramResult::kDone) return std::move(drawing.output);
+  if (drawing.end == ProgramResult::kMissing)
+    return fail(StatusCode::kInvalidUsage, "{}", kInstall);
   return fail(StatusCode::kSystemError, "gnuplot {}{}",
-              drawing.end == Drawing::End::kLate ? "did not finish within a minute" : "failed: ",
+              drawing.end == ProgramResult::kLate ? "did not finish within a minute" : "failed: ",
               drawing.errors);
 }
 

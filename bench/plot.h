@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // draw(): pictures of lines over sizes, by gnuplot, which must be installed (Debian: gnuplot-nox).
 //
-// run_drawing_program(): runs a program that draws: text goes in, a picture comes out.
-//
 // Guarantees: the program reads its text from memory and writes to pipes; no shell, no file. It is
 // killed at the deadline, and if this process ends. A picture has at most 256 MiB. No text of a
 // results file reaches gnuplot as code. Cost: a process and some tenths of a second.
@@ -20,22 +18,6 @@
 #include "base/result.h"
 
 namespace rondo {
-
-struct DrawingProgram {
-  std::vector<const char*> argv;  // argv[0] is found by PATH
-  double seconds = 60;            // until it is killed
-};
-
-struct Drawing {
-  enum class End { kDrawn, kMissing, kLate, kFailed };
-  End end = End::kFailed;
-  std::string picture;
-  std::string errors;  // what it has printed to stderr, printable
-};
-
-// An error only if no process or pipe can be made.
-Result<Drawing> run_drawing_program(const DrawingProgram& program, const std::string& text);
-
 namespace bench {
 
 struct Curve {

@@ -7,13 +7,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <thread>
 #include <utility>
 
 #include "base/json.h"
 #include "base/printable.h"
+#include "bench/cli/ask_hosts.h"
 #include "bench/cli/commands.h"
 #include "bench/command_line.h"
 #include "bench/standard_output.h"
@@ -30,6 +33,7 @@ struct PsOptions {
   int pid = 0;
   bool one_job = false;  // pid is given
   bool json = false, hosts = false;
+  NamedHosts named{};  // to be asked by ssh
 };
 
 // ---- one job ----
@@ -92,6 +96,16 @@ void print_ranks(const PsOptions& options, const CommunicatorView& communicator,
   }
 }
 
+// A watched communicator has ranks on other hosts, and none of them is known.
+bool knows_no_hosts(const JobView& view) {
+  return std::any_of(view.communicators.begin(), view.communicators.end(), [](const auto& one) {
+    return one.ranks.size() < static_cast<std::size_t>(one.size) && !one.ranks.empty() &&
+           std::all_of(one.ranks.begin(), one.ranks.end(), [&](const RankView& rank) {
+             return rank.watched && rank.host == one.ranks[0].host;
+           });
+  });
+}
+
 void print(const PsOptions& options, const JobView& view) {
   fmt::print("process {} ({})\n", options.pid, command_of(options.pid));
   const ProcessView* const asked = process_of(view, options.pid);
@@ -118,6 +132,9 @@ void print(const PsOptions& options, const JobView& view) {
     is_first = false;
   }
   for (const std::string& silent : view.silent) fmt::print("\n{} did not answer\n", silent);
+  if (options.hosts && options.named.hosts.empty() && knows_no_hosts(view))
+    fmt::print("\nother hosts are not known here: name them, rondo ps {} --hosts NODE1,NODE2\n",
+               options.pid);
 }
 
 Json blamed_json(const JobView& view) {
@@ -175,9 +192,11 @@ Json job_json(const PsOptions& options, const JobView& view) {
 }
 
 int show_job(const PsOptions& options, const char* program) {
-  const auto found = ask_process(options.pid, options.hosts);
-  if (!found.ok()) {
-    fmt::print(stderr, "{}: {}\n", program, found.error().text);
+  auto found = ask_process(options.pid, options.hosts);
+  const Status added =
+      found.ok() && !options.named.hosts.empty() ? add_hosts(options.named, &*found) : ok_status();
+  if (!found.ok() || !added.ok()) {
+    fmt::print(stderr, "{}: {}\n", program, found.ok() ? added.error().text : found.error().text);
     return 1;
   }
   if (options.json) {
@@ -282,11 +301,37 @@ int watch(const PsOptions& options, double seconds, const char* program) {
   }
 }
 
+// For rondo ps on another host.
+int show_views(const char* program) {
+  const auto text = jobs_text();
+  if (!text.ok()) {
+    fmt::print(stderr, "{}: {}\n", program, text.error().text);
+    return 1;
+  }
+  fmt::print("{}", *text);
+  return 0;
+}
+
+// "NODE1,NODE2"; a number is the process: rondo ps --hosts PID.
+void name_hosts(const std::string& text, bool has_process, PsOptions* options) {
+  const bool is_pid =
+      !text.empty() && text.find_first_not_of("0123456789") == std::string::npos && !has_process;
+  if (is_pid) {
+    options->pid = std::atoi(text.c_str());
+    options->one_job = true;
+    return;
+  }
+  std::istringstream names(text);
+  for (std::string name; std::getline(names, name, ',');) options->named.hosts.push_back(name);
+}
+
 }  // namespace
 
 int ps_command(int argc, char** argv) {
   PsOptions options;
   double seconds = 0;
+  std::string named;
+  bool views = false;
   CommandLine line(
       "Shows the jobs of this user on this host. With the id of a process: first the rank that the "
       "others wait for, then for each rank of its communicators the call, the step and the rank "
@@ -295,12 +340,22 @@ int ps_command(int argc, char** argv) {
       "rank is asked.",
       argc, argv, kUsageError);
   const CommandOption pid = line.option("pid", options.pid, "a process with ranks, or a launcher");
-  line.flag("--hosts", options.hosts, "ask the processes of other hosts too");
+  const CommandOption hosts =
+      line.option("--hosts", named,
+                  "ask the processes of other hosts too; NODE1,NODE2: also these hosts, by ssh")
+          .value_is_optional();
+  line.option("--agent", options.named.agent, "ask named hosts by this command HOST COMMAND")
+      .show_default()
+      .needs(hosts);
+  line.flag("--views", views, "print the jobs of this host for another rondo ps").hidden();
   line.flag("--json", options.json, "print JSON");
   const CommandOption watched =
       line.option("-w,--watch", seconds, "seconds; print again after each").within(0.1, 86400.0);
   if (const auto ended = line.parse()) return *ended;
+  if (views) return show_views(argv[0]);
   options.one_job = pid.given();
+  options.hosts = hosts.given();
+  name_hosts(named, pid.given(), &options);
   if (options.hosts && !options.one_job)
     return line.refuse("--hosts needs a process: rondo ps PID --hosts");
   if (options.one_job) options.pid = process_with_ranks(options.pid);

@@ -9,7 +9,7 @@
 #include "bench/cli/asked_call.h"
 #include "bench/cli/commands.h"
 #include "bench/command_line.h"
-#include "bench/plot.h"
+#include "bench/other_program.h"
 #include "bench/standard_output.h"
 #include "topology/channels/describe_channels.h"
 #include "topology/describe.h"
@@ -28,21 +28,21 @@ namespace {
 Result<std::string> draw_svg(const std::string& text) {
   constexpr const char* kProgram = "dot";  // found by PATH
   constexpr double kSeconds = 60;
-  const DrawingProgram program{{kProgram, "-Tsvg"}, kSeconds};
-  RONDO_TRY(Drawing drawing, run_drawing_program(program, text));
+  const OtherProgram program{{kProgram, "-Tsvg"}, kSeconds};
+  RONDO_TRY(ProgramResult drawing, run_other_program(program, text));
   switch (drawing.end) {
-    case Drawing::End::kDrawn:
-      return std::move(drawing.picture);
-    case Drawing::End::kMissing:
+    case ProgramResult::kDone:
+      return std::move(drawing.output);
+    case ProgramResult::kMissing:
       return fail(StatusCode::kSystemError,
                   "a picture needs graphviz, but its program '{}' is not installed: install the "
                   "package graphviz, or print the text with --dot",
                   kProgram);
-    case Drawing::End::kLate:
+    case ProgramResult::kLate:
       return fail(StatusCode::kSystemError,
                   "graphviz ({} -Tsvg) did not finish within {:g} s: try --dot", kProgram,
                   kSeconds);
-    case Drawing::End::kFailed:
+    case ProgramResult::kFailed:
       break;
   }
   return fail(StatusCode::kSystemError, "graphviz ({} -Tsvg) failed: {}", kProgram, drawing.errors);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/plot.h"
+#include "bench/other_program.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -26,17 +26,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kNoProgram = 127;
-constexpr std::size_t kMaxPicture = 256 << 20;  // bytes
-constexpr std::size_t kMaxOutput = 2000;        // bytes of its error output
+constexpr std::size_t kMaxOutput = 256 << 20;  // bytes
+constexpr std::size_t kMaxErrors = 2000;       // bytes of its error output
 
 // A file in memory, because a write to a pipe would wait for the reader.
 Result<Fd> file_of(const std::string& text) {
-  Fd file(memfd_create("drawing", MFD_CLOEXEC));
-  if (!file) return fail_errno(errno, "cannot create a memory file for a picture");
+  Fd file(memfd_create("input", MFD_CLOEXEC));
+  if (!file) return fail_errno(errno, "cannot create a memory file for a program");
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t put = write(file.get(), text.data() + at, text.size() - at);
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return fail_errno(errno, "not enough memory for the text of a picture");
+    if (put < 0) return fail_errno(errno, "not enough memory for the input of a program");
     at += static_cast<std::size_t>(put);
   }
   lseek(file.get(), 0, SEEK_SET);
@@ -78,22 +78,22 @@ class Child {
 }
 
 // Reads both until both are closed. False: deadline exceeded, or too much output.
-bool read_both(const Fd& out, const Fd& err, std::string& picture, std::string& output,
+bool read_both(const Fd& out, const Fd& err, std::string& output, std::string& errors,
                Clock::time_point deadline) {
   std::array<pollfd, 2> ends = {{{out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}}};
-  const std::array<std::string*, 2> texts = {&picture, &output};
+  const std::array<std::string*, 2> texts = {&output, &errors};
   std::array<char, 1 << 14> buffer;
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0 || picture.size() > kMaxPicture) return false;
+    if (left <= 0 || output.size() > kMaxOutput) return false;
     poll(ends.data(), ends.size(), static_cast<int>(std::min<std::int64_t>(left, 1000)));
     for (std::size_t i = 0; i < ends.size(); ++i) {
       if (ends[i].fd < 0 || ends[i].revents == 0) continue;
       const ssize_t got = read(ends[i].fd, buffer.data(), buffer.size());
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) ends[i].fd = -1;
-      if (got > 0 && (i == 0 || output.size() < kMaxOutput))
+      if (got > 0 && (i == 0 || errors.size() < kMaxErrors))
         texts[i]->append(buffer.data(), static_cast<std::size_t>(got));
     }
   }
@@ -102,13 +102,13 @@ bool read_both(const Fd& out, const Fd& err, std::string& picture, std::string& 
 
 }  // namespace
 
-Result<Drawing> run_drawing_program(const DrawingProgram& program, const std::string& text) {
+Result<ProgramResult> run_other_program(const OtherProgram& program, const std::string& text) {
   const auto deadline = seconds_from_now(program.seconds);
   RONDO_TRY(const Fd in, file_of(text));
   int out[2] = {-1, -1}, err[2] = {-1, -1};
-  if (pipe2(out, O_CLOEXEC) != 0) return fail_errno(errno, "cannot create a pipe for a picture");
+  if (pipe2(out, O_CLOEXEC) != 0) return fail_errno(errno, "cannot create a pipe for a program");
   Fd out_end(out[0]), out_of_child(out[1]);
-  if (pipe2(err, O_CLOEXEC) != 0) return fail_errno(errno, "cannot create a pipe for a picture");
+  if (pipe2(err, O_CLOEXEC) != 0) return fail_errno(errno, "cannot create a pipe for a program");
   Fd err_end(err[0]), err_of_child(err[1]);
   std::vector<char*> argv;
   for (const char* word : program.argv) argv.push_back(const_cast<char*>(word));
@@ -119,19 +119,19 @@ Result<Drawing> run_drawing_program(const DrawingProgram& program, const std::st
   Child child(pid);
   out_of_child.reset();
   err_of_child.reset();
-  Drawing drawing;
-  const bool all = read_both(out_end, err_end, drawing.picture, drawing.errors, deadline);
+  ProgramResult result;
+  const bool all = read_both(out_end, err_end, result.output, result.errors, deadline);
   const auto status = all ? child.end_by(deadline) : std::nullopt;
   const bool missing =
-      status && WIFEXITED(*status) && WEXITSTATUS(*status) == kNoProgram && drawing.errors.empty();
-  const bool drawn =
-      status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0 && !drawing.picture.empty();
-  drawing.errors = printable_lines(drawing.errors.substr(0, kMaxOutput));
-  drawing.end = !status   ? Drawing::End::kLate
-                : missing ? Drawing::End::kMissing
-                : drawn   ? Drawing::End::kDrawn
-                          : Drawing::End::kFailed;
-  return drawing;
+      status && WIFEXITED(*status) && WEXITSTATUS(*status) == kNoProgram && result.errors.empty();
+  const bool done =
+      status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0 && !result.output.empty();
+  result.errors = printable_lines(result.errors.substr(0, kMaxErrors));
+  result.end = !status   ? ProgramResult::kLate
+               : missing ? ProgramResult::kMissing
+               : done    ? ProgramResult::kDone
+                         : ProgramResult::kFailed;
+  return result;
 }
 
 }  // namespace rondo

@@ -191,13 +191,22 @@ constexpr Variable kTable[] = {
     {"RONDO_VERSION_CODE", Type::kInt, "22809", "the version that ncclGetVersion reports"},
     {"RONDO_WATCH_DIR", Type::kFile, "",
      "of librondo-watch.so: a folder that all hosts of the job share, in which its processes find "
-     "those of other hosts for rondo ps --hosts; unset: only this host"},
+     "those of other hosts for rondo ps --hosts; without it, see RONDO_WATCH_PORT"},
     {"RONDO_WATCH_JOB", Type::kString, "",
      "of librondo-watch-mpi.so: a number for the job, equal on all its ranks; rondo watch --mpi "
      "draws it; unset: programs of MPI are not watched"},
     {"RONDO_WATCH_NEXT", Type::kFile, "",
      "of librondo-watch.so: another profiler plugin of NCCL that gets the events too, as "
      "NCCL_PROFILER_PLUGIN would name it"},
+    {"RONDO_WATCH_PORT", Type::kInt, "28030",
+     "of librondo-watch.so: the first of four ports of the host of NCCL_COMM_ID or MASTER_ADDR at "
+     "which processes of other hosts find each other; 0: none"},
+    {"RONDO_WATCH_RAS", Type::kString, "none",
+     "of librondo-watch.so: HOST:PORT at which the job answers clients of NCCL's RAS service, as "
+     "NCCL_RAS_ADDR of Rondo's own jobs; not NCCL's own port"},
+    {"RONDO_WATCH_SECRET", Type::kSecret, "",
+     "of librondo-watch.so: what those processes prove where RONDO_SECRET is not set; 16 "
+     "characters or more; rondo watch draws it"},
 };
 
 consteval std::string_view help_of(std::string_view name) {

@@ -5,6 +5,7 @@
 // throw nothing.
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 
 #include "collectives/watch/events.h"
@@ -119,23 +120,23 @@ int init_1(void** context, int* mask) {
 
 int init_4(void** context, int* mask, const char* name, std::uint64_t communicator, int hosts,
            int ranks, int rank, plugin::Logger logger) {
-  return Plugin<abi::Descriptor4>::init({4, context, mask, communicator, name, ranks, rank},
+  return Plugin<abi::Descriptor4>::init({4, context, mask, communicator, name, hosts, ranks, rank},
                                         [&](abi::Any init, void** next_context, int* next_mask) {
                                           return reinterpret_cast<abi::Init4>(init)(
-                                              next_context, next_mask, name, communicator, hosts,
-                                              ranks, rank, logger);
+                                              next_context, next_mask, name, communicator,
+                                              std::max(hosts, 1), ranks, rank, logger);
                                         });
 }
 
 template <int kVersion>
 int init_5(void** context, std::uint64_t communicator, int* mask, const char* name, int hosts,
            int ranks, int rank, plugin::Logger logger) {
-  return Plugin<abi::Descriptor5>::init({kVersion, context, mask, communicator, name, ranks, rank},
-                                        [&](abi::Any init, void** next_context, int* next_mask) {
-                                          return reinterpret_cast<abi::Init5>(init)(
-                                              next_context, communicator, next_mask, name, hosts,
-                                              ranks, rank, logger);
-                                        });
+  return Plugin<abi::Descriptor5>::init(
+      {kVersion, context, mask, communicator, name, hosts, ranks, rank},
+      [&](abi::Any init, void** next_context, int* next_mask) {
+        return reinterpret_cast<abi::Init5>(init)(next_context, communicator, next_mask, name,
+                                                  std::max(hosts, 1), ranks, rank, logger);
+      });
 }
 
 using Own1 = Plugin<abi::Descriptor1>;

@@ -26,6 +26,7 @@ constexpr const char* kNext = "RONDO_WATCH_NEXT";
 constexpr const char* kPreload = "LD_PRELOAD";
 constexpr const char* kJob = "RONDO_WATCH_JOB";
 constexpr const char* kGloo = "RONDO_TORCH_WATCH";  // api/torch/rondo/autoload.py
+constexpr const char* kSecret = "RONDO_WATCH_SECRET";
 
 using Assignments = std::vector<std::pair<const char*, std::string>>;
 
@@ -48,6 +49,15 @@ Assignments assignments(const std::string& library, const std::string& mpi) {
                                ? mpi
                                : fmt::format("{}:{}", mpi, preloaded)});
   return all;
+}
+
+// For ranks of other hosts that a launcher starts with this environment. It is not printed: other
+// users see the words of `env`.
+void draw_secret() {
+  if (std::getenv("RONDO_SECRET") != nullptr || std::getenv(kSecret) != nullptr) return;
+  std::uint64_t words[4] = {};
+  fill_random(std::as_writable_bytes(std::span(words)));
+  setenv(kSecret, fmt::format("{:016x}", fmt::join(words, "")).c_str(), 1);
 }
 
 }  // namespace
@@ -76,6 +86,7 @@ int watch_command(int argc, char** argv) {
     setenv(name, value.c_str(), 1);
   }
   if (program.empty()) return 0;
+  draw_secret();
   std::vector<char*> words;
   for (std::string& word : program) words.push_back(word.data());
   words.push_back(nullptr);

@@ -9,14 +9,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "collectives/rank/rank_context.h"
 #include "collectives/status/job_view.h"
 #include "collectives/status/link_meter.h"
+#include "transport/auth/acceptor.h"
 #include "transport/auth/handshake.h"
 #include "transport/bootstrap/session.h"
 #include "transport/status/question.h"
@@ -63,6 +66,12 @@ class WatchedRanks {
   virtual std::vector<std::pair<auth::Tag, auth::Digest>> secrets() const = 0;
   // Looks after its ranks, every kLookEvery.
   virtual void look() = 0;
+  // This process serves the metrics of its host.
+  virtual bool serves_metrics() const = 0;
+  // Where processes of other hosts meet, once after this process has begun to listen there; and
+  // the answer to one of them.
+  virtual std::unique_ptr<auth::Acceptor> take_acceptor() = 0;
+  virtual std::string meet(std::string_view request) = 0;
   static constexpr std::chrono::milliseconds kLookEvery{100};
 };
 

@@ -103,6 +103,7 @@ class Words {
   Reply mask(const Conversation& conversation, std::string_view argument) const;
   Reply control(const Conversation& conversation, std::string_view argument) const;
   Reply diagnostics(const Conversation& conversation) const;
+  Reply meet(const Conversation& conversation, std::string_view request) const;
 
  private:
   const OwnRanks& ranks_;
@@ -184,6 +185,14 @@ Reply Words::diagnostics(const Conversation& conversation) const {
   return {"", false, gather({Gather::kJob, conversation.timeout_seconds}, ras_diagnostics)};
 }
 
+// Of a watched process of another host (collectives/watch/host_meeting.h).
+Reply Words::meet(const Conversation& conversation, std::string_view request) const {
+  if (!conversation.may_not_control.empty()) return refusal(conversation);
+  WatchedRanks* const watched = ranks_.watched();
+  if (watched == nullptr) return {"ERROR: nothing is watched here\n", true};
+  return {watched->meet(request), true};
+}
+
 }  // namespace
 
 // A longer word stands before one that it begins with.
@@ -208,6 +217,8 @@ std::vector<Word> status_words(const StatusSources& sources) {
                           std::string_view what) { return words->control(client, what); }},
       {"MASK",
        [words](Conversation& client, std::string_view mask) { return words->mask(client, mask); }},
+      {"MEET", [words](Conversation& client,
+                       std::string_view request) { return words->meet(client, request); }},
       {"VIEW", [words](Conversation& client,
                        std::string_view scope) { return words->view(client, scope); }},
   };

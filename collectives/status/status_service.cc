@@ -50,9 +50,11 @@ class StatusService {
   void open_sockets();
   void open_own_socket();
   void inform_of(const Error& error) const;
-  void open_ras_sockets();
+  void open_ras_sockets(const char* variable);
   void run();
   void turn();
+  void accept_ranks(std::unique_ptr<auth::Acceptor> acceptor);
+  void open_watched_metrics(const WatchedRanks& watched);
   void take_metrics();
   void ring();
 
@@ -81,6 +83,7 @@ class StatusService {
   std::unique_ptr<trace::Metrics> metrics_;
   net::Clock::time_point last_look_{};  // of ranks that are watched
   bool has_own_socket_ = false;         // or has tried to open it
+  bool has_opened_metrics_ = false;     // of watched ranks
   bool has_descriptors_ = true;         // false: the program has closed them
 };
 
@@ -151,7 +154,7 @@ void StatusService::end() {
   metrics_handover_.reset();
   metrics_.reset();
   port_ = 0;
-  knows_metrics_ = has_own_socket_ = false;
+  knows_metrics_ = has_own_socket_ = has_opened_metrics_ = false;
   bell_.reset();
 }
 
@@ -175,7 +178,7 @@ void StatusService::open_sockets() {
   const bool watches = ranks_.watched() != nullptr;
   if (!watches && !env::get_bool("NCCL_RAS_ENABLE")) return;
   open_own_socket();
-  if (!watches) open_ras_sockets();
+  open_ras_sockets(watches ? "RONDO_WATCH_RAS" : "NCCL_RAS_ADDR");
   for (const net::Socket& socket : ras_sockets_) server_->listen_at(socket);
 }
 
@@ -196,20 +199,20 @@ void StatusService::open_own_socket() {
 }
 
 // As in NCCL, all processes of a user on a host share the port, and any of them answers.
-void StatusService::open_ras_sockets() {
-  const std::string text = env::get_string("NCCL_RAS_ADDR");
-  if (text == "none") return;
+void StatusService::open_ras_sockets(const char* variable) {
+  const std::string text = env::get_string(variable);
+  if (text.empty() || text == "none") return;
   const auto place = net::parse_host_port(text);
-  if (!place.ok()) RONDO_INFO(kInit, "NCCL_RAS_ADDR={}: {}", text, place.error().text);
+  if (!place.ok()) RONDO_INFO(kInit, "{}={}: {}", variable, text, place.error().text);
   if (!place.ok()) return;
   const auto addresses = net::resolve(*place, AF_UNSPEC);
-  if (!addresses.ok()) RONDO_INFO(kInit, "NCCL_RAS_ADDR={}: {}", text, addresses.error().text);
+  if (!addresses.ok()) RONDO_INFO(kInit, "{}={}: {}", variable, text, addresses.error().text);
   if (!addresses.ok()) return;
   for (const net::SocketAddress& address : *addresses) {
     auto socket = net::listen_tcp(address, true);
     if (socket.ok()) ras_sockets_.push_back(std::move(*socket));
     if (!socket.ok())
-      RONDO_INFO(kInit, "no status over TCP at NCCL_RAS_ADDR={}: {}", text, socket.error().text);
+      RONDO_INFO(kInit, "no status over TCP at {}={}: {}", variable, text, socket.error().text);
   }
 }
 
@@ -259,12 +262,7 @@ void StatusService::run() {
 void StatusService::turn() {
   {
     std::lock_guard lock(handover_mutex_);
-    if (handover_)
-      server_->accept_ranks(std::move(handover_), [this](const auth::Tag& tag) {
-        for (const auto& [known, secret] : secrets_)
-          if (known == tag) return auth::KnownSecret{&secret, false};
-        return auth::KnownSecret{};
-      });
+    if (handover_) accept_ranks(std::move(handover_));
     if (metrics_handover_) take_metrics();
   }
   WatchedRanks* const watched = ranks_.watched();
@@ -288,7 +286,28 @@ void StatusService::turn() {
   if (metrics_) metrics_->step();
   if (watched == nullptr || net::Clock::now() < next_look) return;
   watched->look();
+  if (auto acceptor = watched->take_acceptor()) accept_ranks(std::move(acceptor));
+  open_watched_metrics(*watched);
   last_look_ = net::Clock::now();
+}
+
+void StatusService::accept_ranks(std::unique_ptr<auth::Acceptor> acceptor) {
+  server_->accept_ranks(std::move(acceptor), [this](const auth::Tag& tag) {
+    for (const auto& [known, secret] : secrets_)
+      if (known == tag) return auth::KnownSecret{&secret, false};
+    return auth::KnownSecret{};
+  });
+}
+
+// Once it is known which process of the host does it.
+void StatusService::open_watched_metrics(const WatchedRanks& watched) {
+  if (metrics_ || has_opened_metrics_ || !watched.serves_metrics()) return;
+  has_opened_metrics_ = true;
+  if (!trace::Metrics::are_asked_for()) return;
+  auto opened = trace::Metrics::open([] { return culprits_on_host(getpid()); });
+  std::lock_guard lock(handover_mutex_);
+  metrics_handover_ = std::move(opened);
+  if (metrics_handover_) take_metrics();
 }
 
 void StatusService::take_metrics() {

@@ -29,8 +29,9 @@ class StatusSeat {
  public:
   // null: disabled. Until show(), queries see a rank that joins.
   static std::unique_ptr<StatusSeat> take(JoiningRank rank);
-  // For ranks of another library: only the Unix socket, whatever NCCL_RAS_ENABLE is, because the
-  // port at NCCL_RAS_ADDR is NCCL's. They live as long as the process.
+  // For ranks of another library: the Unix socket, whatever NCCL_RAS_ENABLE is, and for clients of
+  // RAS the address RONDO_WATCH_RAS, because the port at NCCL_RAS_ADDR is NCCL's. They live as long
+  // as the process.
   static std::unique_ptr<StatusSeat> watch(WatchedRanks* watched);
   ~StatusSeat();
   StatusSeat(const StatusSeat&) = delete;

@@ -236,6 +236,7 @@ class Events {
 Status take_seat(const InitCall& call) {
   RONDO_TRY(Seat* const seat, Watch::instance().take({.hash = call.hash,
                                                       .name = call.name == nullptr ? "" : call.name,
+                                                      .hosts = call.hosts,
                                                       .ranks = call.ranks,
                                                       .rank = call.rank}));
   seat->version = call.version;

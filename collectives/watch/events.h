@@ -20,7 +20,7 @@ struct InitCall {
   int* mask = nullptr;
   std::uint64_t hash = 0;
   const char* name = nullptr;
-  int ranks = 0, rank = -1;  // -1: versions 1 to 3 do not tell
+  int hosts = 0, ranks = 0, rank = -1;  // 0, -1: versions 1 to 3 do not tell
 };
 // Always 0: the job goes on, whatever happens here.
 int init(const InitCall& call) noexcept;

@@ -16,21 +16,13 @@
 #include <string>
 #include <vector>
 
-#include "collectives/status/own_ranks.h"
+#include "collectives/watch/watched_process.h"
 #include "transport/socket/address.h"
 
 namespace rondo::watch {
 
 class HostBook {
  public:
-  struct Entry {  // a rank
-    std::uint64_t hash = 0, process = 0, host = 0;
-    int rank = -1, pid = 0;
-    std::string host_name;
-    std::vector<net::SocketAddress> addresses;  // with the port
-    auth::Digest secret{};                      // of its process
-  };
-
   // Null: RONDO_WATCH_DIR is not set.
   static std::unique_ptr<HostBook> open();
   ~HostBook();
@@ -41,9 +33,9 @@ class HostBook {
 
   // Writes the files of own ranks that are new, removes those of others, and reads new files of the
   // same communicators. ranks: hash and rank.
-  void update(const std::set<std::pair<std::uint64_t, int>>& ranks);
-  // Of other processes.
-  const std::map<std::string, Entry>& entries() const { return entries_; }
+  void update(const std::set<RankName>& ranks);
+  // A rank each.
+  const std::map<std::string, WatchedProcess>& others() const { return others_; }
 
  private:
   explicit HostBook(std::string folder) : folder_(std::move(folder)) {}
@@ -54,12 +46,12 @@ class HostBook {
   const auth::Digest secret_ = auth::random_digest();
   std::vector<net::SocketAddress> addresses_;
   std::set<std::string> written_;
-  std::map<std::string, Entry> entries_;  // by file
+  std::map<std::string, WatchedProcess> others_;  // by file
   bool has_failed_ = false;
 };
 
-// The text of a file, and back. An error: it is none.
-std::string text_of(const HostBook::Entry& entry);
-Result<HostBook::Entry> parse_entry(const std::string& text);
+// The text of a file, and back. An error: it is not of one rank.
+std::string text_of(const WatchedProcess& process);
+Result<WatchedProcess> parse_file(const std::string& text);
 
 }  // namespace rondo::watch

@@ -28,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxPeers = 256;  // open files of other processes
-constexpr std::chrono::seconds kSearchOften{5}, kSearchSeldom{2};
+constexpr std::chrono::seconds kSearchOften{5}, kSearchSeldom{2}, kMeetingEvery{1};
 constexpr int kIdleShare = 20;  // the search takes a twentieth of the time at most
 
 // So that the program keeps descriptors for itself.
@@ -90,34 +90,42 @@ Watch* Watch::current() {
 }
 
 Result<Seat*> Watch::take(WatchedComm::About about) {
-  start_service();
+  start_service(about.hosts == 1);
   auto seat = guarded("the watch of a communicator", [&] { return take_seat(std::move(about)); });
   if (!seat.ok()) end_service();
   return seat;
 }
 
-void Watch::start_service() {
+void Watch::start_service(bool of_one_host) {
   std::lock_guard lock(service_mutex_);
-  if (ranks_++ > 0) return;
-  status_ = StatusSeat::watch(this);
+  if (ranks_++ == 0) status_ = StatusSeat::watch(this);
+  if (!of_one_host && !std::exchange(seeks_hosts_, true)) find_other_hosts();
+}
+
+void Watch::find_other_hosts() {
   auto book = HostBook::open();
-  const auto interfaces = book ? net::usable_interfaces() : std::vector<net::Interface>();
+  const auto interfaces = net::usable_interfaces();
   std::vector<net::SocketAddress> addresses;
   if (interfaces.ok())
     for (const net::Interface& each : *interfaces) addresses.push_back(each.address);
   const std::uint16_t port = addresses.empty() ? 0 : status_->port_for_ranks(addresses);
   for (net::SocketAddress& address : addresses) address = address.with_port(port);
-  if (book && port != 0) book->answer_at(std::move(addresses));
+  if (port == 0) addresses.clear();
+  auto meeting = HostMeeting::open(addresses);
+  if (book) book->answer_at(std::move(addresses));
   std::lock_guard book_lock(mutex_);
   book_ = std::move(book);
+  meeting_ = std::move(meeting);
 }
 
 void Watch::end_service() {
   std::lock_guard lock(service_mutex_);
   if (--ranks_ > 0) return;
   status_.reset();
+  seeks_hosts_ = false;
   std::lock_guard book_lock(mutex_);
   book_.reset();
+  meeting_.reset();
 }
 
 Result<Seat*> Watch::take_seat(WatchedComm::About about) {
@@ -169,13 +177,21 @@ void Watch::look() {
       if (comm->is_known()) comm->look(now);
     free_left();
   }
+  step_meeting();
   if (Clock::now() < next_search_) return;
   const auto began = Clock::now();
   update_book();
   find_peers();
   const auto ended = Clock::now();
   std::lock_guard lock(mutex_);
-  const bool often = ended < newest_seat_ + kSearchOften && !is_complete();
+  const bool often = ended < newest_seat_ + kSearchOften && !lacking(false).empty();
+  const bool has_known = std::any_of(comms_.begin(), comms_.end(),
+                                     [](const auto& comm) { return comm.second->is_known(); });
+  // The first process of the host, once all of them are known.
+  serves_metrics_ =
+      !often && has_known && std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
+        return peer.second.process.pid >= getpid();
+      });
   next_search_ = ended + std::max<Clock::duration>(
                              kIdleShare * (ended - began),
                              often ? Clock::duration(kLookEvery) : Clock::duration(kSearchSeldom));
@@ -189,24 +205,74 @@ void Watch::free_left() {
   }
 }
 
-// True if all ranks of all communicators are on this host, and known.
-bool Watch::is_complete() const {
-  std::map<std::uint64_t, int> missing;
+// The communicators of which not all ranks are known, of this host or of all.
+std::set<std::uint64_t> Watch::lacking(bool with_other_hosts) const {
+  std::map<std::uint64_t, std::set<int>> known;
+  std::map<std::uint64_t, int> sizes;
   for (const auto& [place, comm] : comms_) {
-    const auto [at, is_new] = missing.emplace(comm->hash(), 0);
-    if (is_new) at->second = comm->words().port.identity->size;
-    --at->second;
+    if (!comm->is_known() || (with_other_hosts && comm->is_of_one_host())) continue;
+    known[comm->hash()].insert(comm->rank());
+    sizes[comm->hash()] = comm->words().port.identity->size;
   }
   for (const auto& [inode, peer] : peers_)
-    if (const auto at = missing.find(peer.hash); at != missing.end()) --at->second;
-  return std::all_of(missing.begin(), missing.end(),
-                     [](const auto& entry) { return entry.second <= 0; });
+    known[peer.hash].insert(peer.view.port(0).identity->rank);
+  if (with_other_hosts)
+    for (const WatchedProcess* const other : others())
+      for (const auto& [hash, rank] : other->ranks) known[hash].insert(rank);
+  std::set<std::uint64_t> lacking;
+  for (const auto& [hash, size] : sizes)
+    if (known[hash].size() < static_cast<std::size_t>(size)) lacking.insert(hash);
+  return lacking;
+}
+
+// Of other hosts, as far as they are known; one rank each.
+std::vector<const WatchedProcess*> Watch::others() const {
+  std::vector<const WatchedProcess*> all;
+  if (book_)
+    for (const auto& [file, process] : book_->others()) all.push_back(&process);
+  if (meeting_)
+    for (const auto& [rank, process] : meeting_->others()) all.push_back(&process);
+  return all;
+}
+
+// Without the lock while it resolves a name. What ranks there are is looked at once a second.
+void Watch::step_meeting() {
+  HostMeeting* const at = meeting();
+  if (at == nullptr) return;
+  std::set<RankName> ranks;
+  std::set<std::uint64_t> incomplete;
+  const bool is_due = Clock::now() >= next_meeting_;
+  {
+    std::lock_guard lock(mutex_);
+    if (is_due) incomplete = lacking(true);
+    for (const auto& [place, comm] : comms_)
+      if (is_due && comm->is_known() && !comm->is_of_one_host())
+        ranks.emplace(comm->hash(), comm->rank());
+  }
+  if (is_due) at->update(std::move(ranks), std::move(incomplete));
+  if (is_due) next_meeting_ = Clock::now() + kMeetingEvery;
+  at->step();
+}
+
+HostMeeting* Watch::meeting() {
+  std::lock_guard lock(mutex_);
+  return meeting_.get();
+}
+
+std::unique_ptr<auth::Acceptor> Watch::take_acceptor() {
+  HostMeeting* const at = meeting();
+  return at != nullptr ? at->take_acceptor() : nullptr;
+}
+
+std::string Watch::meet(std::string_view request) {
+  HostMeeting* const at = meeting();
+  return at != nullptr ? at->answer(request) : "ERROR: nobody meets here\n";
 }
 
 // Without the lock: a file server that does not answer holds up this thread only.
 void Watch::update_book() {
   HostBook* book = nullptr;
-  std::set<std::pair<std::uint64_t, int>> ranks;
+  std::set<RankName> ranks;
   {
     std::lock_guard lock(mutex_);
     book = book_.get();
@@ -225,7 +291,7 @@ void Watch::find_peers() {
     for (const auto& [place, comm] : comms_)
       if (comm->is_known()) own[comm->hash()] = true;
     std::erase_if(peers_, [&](const auto& entry) { return !own.contains(entry.second.hash); });
-    if (is_complete()) return;
+    if (lacking(false).empty()) return;
   }
   for (const status::SocketName& process : folder->sockets())
     if (process.pid != getpid()) open_files_of(process, own);
@@ -276,37 +342,39 @@ void Watch::add_peers(std::vector<PeerProcessAddress>* peers) const {
     address.same_host = true;
     peers->push_back(std::move(address));
   }
-  if (!book_) return;
-  for (const auto& [file, entry] : book_->entries()) {
+  for (const WatchedProcess* const other : others()) {
     PeerProcessAddress address;
-    address.name = {entry.pid, entry.process};
-    address.text = fmt::format("process {} on {}", entry.pid, entry.host_name);
-    address.host = entry.host;
-    address.rank = {entry.addresses, entry.secret, status::LineServer::endpoint_of(entry.process)};
+    address.name = {other->pid, other->process};
+    address.text = fmt::format("process {} on {}", other->pid, other->host_name);
+    address.host = other->host;
+    address.rank = {other->addresses, other->secret,
+                    status::LineServer::endpoint_of(other->process)};
     peers->push_back(std::move(address));
   }
 }
 
 void Watch::add_silent(JobView* view) const {
   std::lock_guard lock(mutex_);
-  if (!book_) return;
-  for (const auto& [file, entry] : book_->entries()) {
-    JobView one;
-    CommunicatorView& communicator = one.communicators.emplace_back();
-    communicator.hash = entry.hash;
-    communicator.ranks.push_back({.rank = entry.rank,
-                                  .pid = entry.pid,
-                                  .process = entry.process,
-                                  .host = entry.host_name,
-                                  .state = "silent"});
-    view->merge(std::move(one));
-  }
+  for (const WatchedProcess* const other : others())
+    for (const auto& [hash, rank] : other->ranks) {
+      JobView one;
+      CommunicatorView& communicator = one.communicators.emplace_back();
+      communicator.hash = hash;
+      communicator.ranks.push_back({.rank = rank,
+                                    .pid = other->pid,
+                                    .process = other->process,
+                                    .host = other->host_name,
+                                    .state = "silent"});
+      view->merge(std::move(one));
+    }
 }
 
 std::vector<std::pair<auth::Tag, auth::Digest>> Watch::secrets() const {
   std::lock_guard lock(mutex_);
-  if (!book_) return {};
-  return {{auth::tag_of(book_->secret()), book_->secret()}};
+  std::vector<std::pair<auth::Tag, auth::Digest>> all;
+  if (book_) all.emplace_back(auth::tag_of(book_->secret()), book_->secret());
+  if (meeting_) all.emplace_back(auth::tag_of(meeting_->secret()), meeting_->secret());
+  return all;
 }
 
 }  // namespace rondo::watch

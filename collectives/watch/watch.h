@@ -4,7 +4,8 @@
 //
 // The status service (collectives/status) serves what it knows, on its thread. That thread also
 // finds the other processes, by their status sockets, and keeps their memory files open: so their
-// ranks are known after they have ended.
+// ranks are known after they have ended. Those of other hosts it finds by a folder (HostBook) or at
+// a port of one host (HostMeeting).
 // Guarantees: events find their communicator without a lock; a Seat that was left stays valid for
 // kKeptFor, and its events do nothing. Of a forked child it knows nothing. Cost: that of
 // WatchedComm for each communicator; each look reads a few words of it, and some files of /proc
@@ -23,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,7 @@
 #include "collectives/status/own_ranks.h"
 #include "collectives/status/status_service.h"
 #include "collectives/watch/host_book.h"
+#include "collectives/watch/host_meeting.h"
 #include "collectives/watch/watched_comm.h"
 #include "transport/status/user_folder.h"
 
@@ -79,6 +82,9 @@ class Watch final : public WatchedRanks {
   void add_silent(JobView* view) const override;
   std::vector<std::pair<auth::Tag, auth::Digest>> secrets() const override;
   void look() override;
+  bool serves_metrics() const override { return serves_metrics_; }
+  std::unique_ptr<auth::Acceptor> take_acceptor() override;
+  std::string meet(std::string_view request) override;
 
  private:
   // The memory of one rank of another process.
@@ -95,13 +101,17 @@ class Watch final : public WatchedRanks {
   };
   Watch() = default;
   Result<Seat*> take_seat(WatchedComm::About about);
-  void start_service();
+  void start_service(bool of_one_host);
+  void find_other_hosts();
   void end_service();
   void free_left();
   void find_peers();
   void update_book();
+  HostMeeting* meeting();
+  void step_meeting();
+  std::vector<const WatchedProcess*> others() const;
   void open_files_of(const status::SocketName& process, const std::map<std::uint64_t, bool>& own);
-  bool is_complete() const;
+  std::set<std::uint64_t> lacking(bool with_other_hosts) const;
 
   mutable std::mutex mutex_;
   std::array<Seat, kSeats> seats_;
@@ -109,18 +119,21 @@ class Watch final : public WatchedRanks {
   unsigned taken_ = 0;                                      // seats that have been used
   std::map<unsigned, std::unique_ptr<WatchedComm>> comms_;  // by place
   std::list<Left> left_;
-  // Null: only this host. Only the thread uses what is in it.
+  // Null: only this host. Only the thread uses what is in them.
   std::unique_ptr<HostBook> book_;
+  std::unique_ptr<HostMeeting> meeting_;
   int records_ = 0;
 
   // From the first rank to the last. Taken before mutex_, and never by the thread, for whose end it
   // waits.
   std::mutex service_mutex_;
   int ranks_ = 0;
+  bool seeks_hosts_ = false;  // there have been ranks of several hosts
   std::unique_ptr<StatusSeat> status_;
 
   std::map<std::uint64_t, Peer> peers_;  // by inode
-  std::chrono::steady_clock::time_point newest_seat_{}, next_search_{};
+  bool serves_metrics_ = false;
+  std::chrono::steady_clock::time_point newest_seat_{}, next_search_{}, next_meeting_{};
 };
 
 }  // namespace rondo::watch

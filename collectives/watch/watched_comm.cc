@@ -53,6 +53,7 @@ Result<std::unique_ptr<WatchedComm>> WatchedComm::open(const About& about) {
   A::store_relaxed(comm->activity_.device.network_peer, std::int32_t{-1});
   A::store_relaxed(comm->activity_.device.phase, std::int32_t{shm::kIdle});
   comm->hash_ = about.hash;
+  comm->hosts_ = about.hosts;
   comm->port_.identity->size = about.ranks;
   RONDO_CHECK_OK(shm::commit(comm->port_.trace, shm::kSegmentPage, "the communicator's id"));
   comm->set_up_record(about.has_record);

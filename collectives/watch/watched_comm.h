@@ -41,6 +41,7 @@ class WatchedComm {
   struct About {
     std::uint64_t hash = 0;  // equal on all ranks
     std::string name{};
+    int hosts = 0;             // 0: not known
     int ranks = 0, rank = -1;  // 0, -1: not known before the first event (versions 1 to 3)
     bool has_record = true;    // of the newest calls, for rondo trace
   };
@@ -52,6 +53,7 @@ class WatchedComm {
   void identify(std::uint64_t hash, const char* name, int rank);
   std::uint64_t hash() const { return hash_; }
   int rank() const;
+  bool is_of_one_host() const { return hosts_ == 1; }
   RankWordsView words() const { return {segment_->port(0), segment_->activity(0)}; }
 
   // Its number. peer: of a message.
@@ -105,6 +107,7 @@ class WatchedComm {
   const PeerPort port_;
   shm::ActivityLine& activity_;
   std::uint64_t hash_ = 0;
+  int hosts_ = 0;
   std::atomic<bool> known_{false};
   host::CallRecorder recorder_;
 

@@ -121,8 +121,7 @@ std::string LineServer::endpoint_of(std::uint64_t process) {
 
 void LineServer::accept_ranks(std::unique_ptr<auth::Acceptor> acceptor,
                               auth::Acceptor::SecretOf secret_of) {
-  acceptor_ = std::move(acceptor);
-  secret_of_ = std::move(secret_of);
+  gates_.push_back({std::move(acceptor), std::move(secret_of)});
 }
 
 void LineServer::add_entries(std::vector<pollfd>* entries) const {
@@ -131,13 +130,14 @@ void LineServer::add_entries(std::vector<pollfd>* entries) const {
     if (may_accept && door.has_room()) entries->push_back({door.listener->get(), POLLIN, 0});
     for (const auto& visitor : door.visitors) visitor->add_entries(entries);
   }
-  if (may_accept && acceptor_ && ranks_.has_room())
-    entries->push_back({acceptor_->poll_fd(), POLLIN, 0});
+  for (const Gate& gate : gates_)
+    if (may_accept && ranks_.has_room()) entries->push_back({gate.acceptor->poll_fd(), POLLIN, 0});
   for (const auto& visitor : ranks_.visitors) visitor->add_entries(entries);
 }
 
 Clock::time_point LineServer::next() const {
-  auto next = acceptor_ ? acceptor_->next_deadline() : Clock::time_point::max();
+  auto next = Clock::time_point::max();
+  for (const Gate& gate : gates_) next = std::min(next, gate.acceptor->next_deadline());
   if (accept_again_ > Clock::now()) next = std::min(next, accept_again_);
   const auto look_at = [&](const Door& door) {
     for (const auto& visitor : door.visitors) next = std::min(next, visitor->next());
@@ -153,14 +153,13 @@ void LineServer::step() {
     std::erase_if(door.visitors, [](const auto& visitor) { return visitor->has_ended(); });
   };
   for (Door& door : doors_) accept_from(door);
-  accept_ranks();
+  for (const Gate& gate : gates_) accept_ranks(gate);
   for (Door& door : doors_) step_visitors(door);
   step_visitors(ranks_);
 }
 
-void LineServer::accept_ranks() {
-  if (!acceptor_) return;
-  for (auth::Arrival& arrival : acceptor_->serve(secret_of_)) {
+void LineServer::accept_ranks(const Gate& gate) {
+  for (auth::Arrival& arrival : gate.acceptor->serve(gate.secret_of)) {
     auto link = bootstrap::FramedLink::make(std::move(arrival.socket), arrival.session_key,
                                             auth::Records::Side::kAcceptor);
     if (link.ok()) ranks_.visitors.push_back(std::make_unique<Visitor>(std::move(*link)));

@@ -44,9 +44,10 @@ class LineServer {
   void serve_http_at(const net::Socket& listener, Visitor::Http answer) {
     doors_.push_back({.listener = &listener, .http = std::move(answer)});
   }
-  // Proven connections of ranks; secret_of: of this process's communicators.
+  // Proven connections of ranks, besides those of earlier calls; secret_of: of this process's
+  // communicators.
   void accept_ranks(std::unique_ptr<auth::Acceptor> acceptor, auth::Acceptor::SecretOf secret_of);
-  bool accepts_ranks() const { return acceptor_ != nullptr; }
+  bool accepts_ranks() const { return !gates_.empty(); }
 
   void add_entries(std::vector<pollfd>* entries) const;
   Clock::time_point next() const;
@@ -60,14 +61,18 @@ class LineServer {
     std::vector<std::unique_ptr<Visitor>> visitors{};
     bool has_room() const { return visitors.size() < (http ? kMaxRequests : kMaxVisitors); }
   };
+  // Where ranks come in that prove a secret.
+  struct Gate {
+    std::unique_ptr<auth::Acceptor> acceptor;
+    auth::Acceptor::SecretOf secret_of;
+  };
   void accept_from(Door& door);
-  void accept_ranks();
+  void accept_ranks(const Gate& gate);
 
   const std::vector<Word> words_;
   std::vector<Door> doors_;
   Door ranks_;
-  std::unique_ptr<auth::Acceptor> acceptor_;
-  auth::Acceptor::SecretOf secret_of_;
+  std::vector<Gate> gates_;
   Clock::time_point accept_again_{};
 };
 

@@ -113,7 +113,8 @@ bool Visitor::receive_line(std::string* line) {
     if (!frame.ok()) peer_closed_ = ended_ = true;
     if (!frame.ok() || !*frame || (*frame)->type != kQuestionFrame) return false;
     const auto& payload = (*frame)->payload;
-    line->assign(reinterpret_cast<const char*>(payload.data()), std::min(payload.size(), kMaxLine));
+    line->assign(reinterpret_cast<const char*>(payload.data()),
+                 std::min(payload.size(), kMaxFrame));
     last_ = Clock::now();
     return true;
   }

@@ -2,7 +2,8 @@
 // Visitor: a connection that asks this process for its status: lines of text of a client, frames of
 // a rank of another host that has proved the secret (FramedLink), or one HTTP request.
 //
-// Guarantees: never waits. A line has at most kMaxLine bytes, an HTTP request kMaxRequest. A
+// Guarantees: never waits. A line has at most kMaxLine bytes, that of a rank kMaxFrame, an HTTP
+// request kMaxRequest. A
 // visitor that takes no byte of its answer for kPatience, or asks nothing for that long, has ended.
 // An HTTP client gets kHttpPatience for that, and for its whole request. Cost: the unsent answer in
 // memory.
@@ -68,6 +69,7 @@ inline constexpr std::uint16_t kAnswerFrame = 33;
 class Visitor {
  public:
   static constexpr std::size_t kMaxLine = 1023;
+  static constexpr std::size_t kMaxFrame = std::size_t{1} << 20;  // of a rank that asks
   static constexpr std::size_t kMaxRequest = 8192;
   static constexpr std::size_t kMaxUnsent = std::size_t{64} << 20;
   static constexpr std::chrono::seconds kPatience{10};

@@ -185,7 +185,7 @@ static void add(Any handle, const char* name) {
   pthread_mutex_lock(&lock);
   const uint64_t hash = made == NULL ? 0 : hash_of(handle, size);
   int mask = 0;
-  if (hash != 0 && table->init(&made->context, hash, &mask, name, 1, size, rank, NULL) == 0) {
+  if (hash != 0 && table->init(&made->context, hash, &mask, name, 0, size, rank, NULL) == 0) {
     made->handle = handle, made->rank = rank, made->hash = hash;
     made->next = communicators;
     communicators = made;

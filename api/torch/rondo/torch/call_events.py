@@ -97,7 +97,7 @@ class Record:
         self._table, self._rank = plugin(), rank
         self._context, mask = c_void_p(), c_int(0)
         self._table.init(
-            byref(self._context), group_hash, byref(mask), name.encode(), 1, size, rank, None
+            byref(self._context), group_hash, byref(mask), name.encode(), 0, size, rank, None
         )
 
     def _begin(self, event: Event) -> c_void_p:

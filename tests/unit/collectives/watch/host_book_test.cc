@@ -15,13 +15,13 @@ namespace rondo::test {
 namespace {
 
 using watch::HostBook;
+using watch::WatchedProcess;
 
-HostBook::Entry entry_of_other() {
-  HostBook::Entry entry;
-  entry.hash = 0xabc;
+WatchedProcess other_process() {
+  WatchedProcess entry;
   entry.process = 0x1234567890abcdef;
   entry.host = 9;
-  entry.rank = 3;
+  entry.ranks = {{0xabc, 3}};
   entry.pid = 77;
   entry.host_name = "node2";
   entry.addresses = {net::resolve({"10.0.0.2", 4000}, AF_UNSPEC)->front(),
@@ -31,25 +31,25 @@ HostBook::Entry entry_of_other() {
 }
 
 TEST(HostBookEntry, IsReadAsItWasWritten) {
-  const HostBook::Entry entry = entry_of_other();
-  const auto read = watch::parse_entry(watch::text_of(entry));
+  const WatchedProcess entry = other_process();
+  const auto read = watch::parse_file(watch::text_of(entry));
   ASSERT_TRUE(read.ok()) << read.error().text;
   EXPECT_EQ(watch::text_of(*read), watch::text_of(entry));
   EXPECT_EQ(read->addresses.size(), 2u);
 }
 
 TEST(HostBookEntry, RefusesOtherTexts) {
-  const std::string good = watch::text_of(entry_of_other());
+  const std::string good = watch::text_of(other_process());
   for (std::size_t length = 0; length < good.size(); ++length)
-    EXPECT_FALSE(watch::parse_entry(good.substr(0, length)).ok()) << length;
+    EXPECT_FALSE(watch::parse_file(good.substr(0, length)).ok()) << length;
   for (const auto& [what, with] :
-       {std::pair<std::string, std::string>{"\"rank\": 3", "\"rank\": -3"},
+       {std::pair<std::string, std::string>{"\"pid\": 77", "\"pid\": -77"},
         {"10.0.0.2", "a.name.to.ask.for"},
         {"\"abc\"", "\"xyz\""}}) {
     std::string bad = good;
     ASSERT_NE(bad.find(what), std::string::npos) << good;
     bad.replace(bad.find(what), what.size(), with);
-    const auto read = watch::parse_entry(bad);
+    const auto read = watch::parse_file(bad);
     EXPECT_TRUE(!read.ok() || read->addresses.size() == 1) << bad;
   }
 }
@@ -58,7 +58,7 @@ class HostBookFiles : public testing::Test {
  protected:
   void put(const std::string& name, int mode = 0600) {
     std::filesystem::create_directories(shared_);
-    std::ofstream(shared_ + '/' + name) << watch::text_of(entry_of_other());
+    std::ofstream(shared_ + '/' + name) << watch::text_of(other_process());
     chmod((shared_ + '/' + name).c_str(), static_cast<mode_t>(mode));
   }
   const TemporaryFolder folder_;
@@ -73,10 +73,10 @@ TEST_F(HostBookFiles, ListTheRanksOfTheSameCommunicators) {
   const auto book = HostBook::open();
   ASSERT_NE(book, nullptr);
   book->update({{0xabc, 0}});
-  ASSERT_EQ(book->entries().size(), 1u);
-  EXPECT_EQ(book->entries().begin()->second.rank, 3);
+  ASSERT_EQ(book->others().size(), 1u);
+  EXPECT_EQ(book->others().begin()->second.ranks.at(0).second, 3);
   book->update({});
-  EXPECT_TRUE(book->entries().empty());
+  EXPECT_TRUE(book->others().empty());
 }
 
 TEST_F(HostBookFiles, AreOfOneUserAndGoWithTheRank) {
@@ -85,7 +85,7 @@ TEST_F(HostBookFiles, AreOfOneUserAndGoWithTheRank) {
     const auto book = HostBook::open();
     book->update({{0xabc, 0}});
     EXPECT_FALSE(std::filesystem::exists(own)) << "nobody could ask it";
-    book->answer_at(entry_of_other().addresses);
+    book->answer_at(other_process().addresses);
     book->update({{0xabc, 0}, {0xdef, 1}});
     struct stat info {};
     ASSERT_EQ(stat(own.c_str(), &info), 0);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nccl_device_code.h: NCCL's device API for kernels. Included by nccl_device.h under nvcc or clang.
  *
- * Works: groups of threads, teams, addresses of windows and resources, barriers of the Lsa team. A
- * name of GIN compiles, and its first use stops the kernel with cudaErrorAssert and a line on
- * stderr that says why. Sessions of LLA2A and CFT, and ncclLsaReduceSum and its like, fail a
- * static_assert that says what to do: build such a kernel with NVIDIA's header.
+ * Works: groups of threads, teams, addresses of windows and resources, barriers of the Lsa team,
+ * sums and copies of its windows, LLA2A sessions. A name of GIN compiles, and its first use stops
+ * the kernel with cudaErrorAssert and a line on stderr that says why. Sessions of CFT, and sums and
+ * copies by multicast memory, fail a static_assert that says what to do: build such a kernel with
+ * NVIDIA's header.
  *
  * Order: arrive() with a releasing order publishes what all threads of the group have written, to
  * peers whose wait() has an acquiring order. Waits end after ncclCommAbort or a fault, also without
@@ -42,7 +43,18 @@ template <class T>
 __device__ T load(const T* from) {
   return *from;
 }
-inline __device__ void store(uint32_t* at, uint32_t value) { *at = value; }
+template <class T>
+__device__ void store(T* at, T value) {
+  *at = value;
+}
+inline __device__ uint64_t load_system64(uint64_t* from) {
+  return cuda::atomic_ref<uint64_t, cuda::thread_scope_system>(*from).load(
+      cuda::memory_order_relaxed);
+}
+inline __device__ void store_system64(uint64_t* at, uint64_t value) {
+  cuda::atomic_ref<uint64_t, cuda::thread_scope_system>(*at).store(value,
+                                                                   cuda::memory_order_relaxed);
+}
 inline __device__ uint32_t load_system(uint32_t* from, cuda::memory_order order) {
   return cuda::atomic_ref<uint32_t, cuda::thread_scope_system>(*from).load(order);
 }
@@ -136,6 +148,8 @@ using ncclCoopThread = ncclCoopTile<1>;
 using ncclCoopWarp = ncclCoopTile<32>;
 
 #include "nccl_device_lsa.h"
+// Behind the addresses that it uses.
+#include "nccl_device_copies.h"
 
 // ---- GIN, and barriers over it: any arguments --------------------------------------------------
 
@@ -220,17 +234,9 @@ RONDO_SESSION_(ncclBarrierSession)
   __device__ void name(Arguments...) {  \
     RONDO_MISSING_(name, Arguments...); \
   }
-RONDO_MISSING_SESSION_(ncclLLA2ASession)
 RONDO_MISSING_SESSION_(ncclCftBarrierSession)
-RONDO_MISSING_FUNCTION_(ncclLocalCopy)
-RONDO_MISSING_FUNCTION_(ncclLocalReduceSum)
 RONDO_MISSING_FUNCTION_(ncclLocalReduceSumCopy)
-RONDO_MISSING_FUNCTION_(ncclLsaCopy)
-RONDO_MISSING_FUNCTION_(ncclLsaReduceLsaCopy)
 RONDO_MISSING_FUNCTION_(ncclLsaReduceMultimemCopy)
-RONDO_MISSING_FUNCTION_(ncclLsaReduceSum)
-RONDO_MISSING_FUNCTION_(ncclLsaReduceSumCopy)
-RONDO_MISSING_FUNCTION_(ncclLsaReduceSumLsaCopy)
 RONDO_MISSING_FUNCTION_(ncclLsaReduceSumMultimemCopy)
 RONDO_MISSING_FUNCTION_(ncclMultimemCopy)
 RONDO_MISSING_FUNCTION_(ncclMultimemReduceSum)

@@ -29,7 +29,8 @@ if(RONDO_INSTALL_NCCL)
     install(TARGETS rondo_watch rondo_watch_mpi LIBRARY DESTINATION ${RONDO_NCCL_LIBDIR}
                                                 COMPONENT runtime)
   endif()
-  list(APPEND headers nccl.h nccl_device.h nccl_device_code.h nccl_device_lsa.h)
+  list(APPEND headers nccl.h nccl_device.h nccl_device_code.h nccl_device_copies.h
+       nccl_device_lsa.h)
 endif()
 foreach(header ${headers})
   install(FILES ${CMAKE_SOURCE_DIR}/api/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}

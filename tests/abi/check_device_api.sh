@@ -35,5 +35,5 @@ lacks() {  # lacks NAME STATEMENT
   fi
   grep -q "$1 is not in Rondo's nccl_device.h" "$work/log" || { cat "$work/log"; exit 1; }
 }
-lacks ncclLLA2ASession 'ncclLLA2ASession<ncclCoopCta> session{}'
-lacks ncclLsaReduceSum 'ncclLsaReduceSum(memory)'
+lacks ncclCftBarrierSession 'ncclCftBarrierSession<ncclCoopCta> session{}'
+lacks ncclMultimemReduceSum 'ncclMultimemReduceSum(memory)'

@@ -11,7 +11,8 @@ cmake --install "$build" --prefix "$work/prefix" >/dev/null
 libdir=$(dirname "$(find "$work/prefix" -name librondo.so.1)")
 for file in "$libdir/libnccl.so.2" "$libdir/libnccl.so" "$libdir/librondo.so" \
     "$libdir/pkgconfig/rondo.pc" \
-    "$work"/prefix/include/{nccl,nccl_device,nccl_device_code,nccl_device_lsa,rondo}.h \
+    "$work"/prefix/include/{nccl,nccl_device,nccl_device_code,nccl_device_copies}.h \
+    "$work"/prefix/include/{nccl_device_lsa,rondo}.h \
     "$work/prefix/bin/all_reduce_perf" "$work/prefix/bin/sendrecv_perf" \
     "$work/prefix/share/rondo/examples/hello_allreduce.c" \
     "$work/prefix/share/rondo/topologies/dgx-h100.xml" "$work/prefix/share/man/man1/rondo.1" \

@@ -41,6 +41,23 @@ __global__ void copy_by_multicast(ncclWindow_t input, ncclWindow_t output, ncclD
   static_cast<T*>(ncclGetLsaMultimemPointer(output, 0, comm))[threadIdx.x] = from[threadIdx.x];
 }
 
+__global__ void sum_and_exchange(ncclWindow_t input, float* output, ncclLLA2AHandle slots,
+                                 ncclDevComm comm) {
+  ncclCoopCta coop;
+  ncclLsaReduceSum<float>(coop, input, 0, output, 1024, comm);
+  ncclLsaCopy<float>(coop, output, input, 4096, 1024u, ncclTeamLsa(comm));
+  ncclLsaReduceSumCopy<double>(coop, input, 0, input, 8192, size_t{100}, comm);
+  ncclLocalReduceSum<int>(
+      coop, [=](int i) { return static_cast<int*>(ncclGetLsaPointer(input, 0, i)); }, 2,
+      reinterpret_cast<int*>(output), 7);
+  ncclLLA2ASession<ncclCoopCta> session{coop, comm, ncclTeamLsa(comm), slots, blockIdx.x, 64};
+  session.send(0, static_cast<int>(threadIdx.x), 1.5);
+  session.bcast(63, 2u);
+  output[threadIdx.x] = session.recvReduce<4, float>(
+      0, 8, 1, [](float one) { return one; }, [](float a, float b) { return a + b; });
+  session.endEpoch(coop);
+}
+
 __global__ void put_to_peers(ncclWindow_t input, ncclWindow_t output, size_t bytes,
                              ncclDevComm comm) {
   ncclGin gin{comm, 0};

@@ -46,7 +46,16 @@ template <class T>
 T load(const T* from) {
   return emulated::load(from);
 }
-inline void store(std::uint32_t* at, std::uint32_t value) { emulated::store(at, value); }
+template <class T>
+void store(T* at, T value) {
+  emulated::store(at, value);
+}
+inline std::uint64_t load_system64(const std::uint64_t* from) {
+  return emulated::load_relaxed<Scope::kSystem>(from);
+}
+inline void store_system64(std::uint64_t* at, std::uint64_t value) {
+  emulated::store_relaxed<Scope::kSystem>(at, value);
+}
 inline std::uint32_t load_system(std::uint32_t* from, cuda::memory_order order) {
   return order == cuda::memory_order_acquire ? emulated::load_acquire<Scope::kSystem>(from)
                                              : emulated::load_relaxed<Scope::kSystem>(from);

@@ -15,6 +15,7 @@
 #include "api/group.h"
 #include "api/nccl_device.h"
 #include "collectives/context/gpu_rank.h"
+#include "collectives/gpu/rank/first_refusal.h"
 
 using namespace rondo;
 using namespace rondo::api;
@@ -136,8 +137,10 @@ Status add_lists(const Comm& comm, int lsa_size, Plan* plan) {
   return ok_status();
 }
 
-Result<Plan> make_plan(const Comm& comm, const void* requirements) {
+Result<Plan> make_plan(const Comm& comm, const void* requirements, const void* out) {
   Plan plan;
+  RONDO_CHECK_OK(not_null(requirements, kCreate, "reqs"));
+  RONDO_CHECK_OK(not_null(out, kCreate, "outDevComm"));
   RONDO_TRY(plan.wanted, read_requirements(requirements));
   const int lsa_size = reach_team_of(*comm.engine());
   RONDO_CHECK_OK(check_counts(plan.wanted));
@@ -149,11 +152,16 @@ Result<Plan> make_plan(const Comm& comm, const void* requirements) {
   return plan;
 }
 
-Status create_device_comm(const Comm& comm, const Plan& plan, void* out) {
+// What one rank alone gets wrong is an error of all ranks, at once: it meets the others, too.
+Status create_device_comm(const Comm& comm, const Result<Plan>& planned, void* out) {
   RONDO_TRY(gpu::DeviceApi* const kernels, device_api(comm, kCreate));
   const auto exchange = [&comm](std::span<const std::byte> mine) {
     return comm.engine()->exchange(kCreate, mine);
   };
+  RONDO_TRY(const auto refusal,
+            gpu::first_refusal(exchange, planned.ok() ? ok_status() : Status(planned.error())));
+  if (refusal) return fail(refusal->code, "rank {}: {}", refusal->rank, refusal->text);
+  const Plan& plan = *planned;
   RONDO_TRY(const gpu::DeviceComm made,
             kernels->create(exchange, {plan.resources.bytes, plan.wanted.multicast}));
   for (const auto& [handle, value] : plan.handles) *handle = value;
@@ -162,14 +170,11 @@ Status create_device_comm(const Comm& comm, const Plan& plan, void* out) {
   return ok_status();
 }
 
-Result<std::pair<CommPin, Plan>> check_create(ncclComm_t comm, const void* requirements,
-                                              const void* out) {
+// What is wrong on all ranks alike, or leaves no ranks to meet.
+Result<CommPin> check_create(ncclComm_t comm) {
   RONDO_TRY(CommPin pin, find_usable_comm(comm, kCreate));
-  RONDO_CHECK_OK(not_null(requirements, kCreate, "reqs"));
-  RONDO_CHECK_OK(not_null(out, kCreate, "outDevComm"));
   if (const auto kernels = device_api(*pin, kCreate); !kernels.ok()) return kernels.error();
-  RONDO_TRY(Plan plan, make_plan(*pin, requirements));
-  return std::pair(std::move(pin), std::move(plan));
+  return pin;
 }
 
 Status destroy_device_comm(ncclComm_t comm, const void* device_comm) {
@@ -241,13 +246,13 @@ Status check_requirement(const void* handle, const void* out, int first, int sec
 RONDO_API_FUNCTION(ncclResult_t, DevCommCreate, ncclComm_t comm,
                    const ncclDevCommRequirements* reqs, ncclDevComm* outDevComm) {
   RONDO_ENTER(DevCommCreate);
-  auto checked = check_create(comm, reqs, outDevComm);
-  if (!checked.ok()) return note_in_group(report(checked.error()));
+  auto pin = check_create(comm);
+  if (!pin.ok()) return note_in_group(report(pin.error()));
   SetUp work;
-  Comm* owner = checked->first.get();
+  Comm* owner = pin->get();
   work.blocking = owner->blocking();
-  work.parent = std::move(checked->first);
-  work.run = [owner, outDevComm, plan = std::move(checked->second)]() -> Status {
+  work.parent = std::move(*pin);
+  work.run = [owner, outDevComm, plan = make_plan(*owner, reqs, outDevComm)]() -> Status {
     return create_device_comm(*owner, plan, outDevComm);
   };
   work.cancel = [] {};

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bad input of NCCL's device API: errors name the value, on every rank, and nothing stays behind.
+#include <fmt/format.h>
+
+#include <vector>
+
 #include "collectives/gpu/rank/strided_memory.h"
 #include "tests/gpu/device_api.h"
 #include "tests/gpu/rank_logs.h"
@@ -24,6 +28,7 @@ struct BadRequirements {
   void (*spoil)(ncclDevCommRequirements* wanted);
   ncclResult_t result;
   const char* part;
+  const char* alone = nullptr;  // where one rank alone asks for it, if that differs
 };
 ncclDevResourceRequirements odd_alignment() {
   ncclDevResourceRequirements odd{};
@@ -43,7 +48,8 @@ const BadRequirements kBad[] = {
     {[](auto* w) { w->ginConnectionType = NCCL_GIN_CONNECTION_FULL; }, ncclInvalidUsage,
      "ginConnectionType asks for GIN"},
     {[](auto* w) { w->cftCaps = NCCL_CFT; }, ncclInvalidUsage, "cftCaps asks for"},
-    {[](auto* w) { w->lsaMultimem = true; }, ncclInvalidUsage, "multicast memory was asked for"},
+    {[](auto* w) { w->lsaMultimem = true; }, ncclInvalidUsage, "multicast memory was asked for",
+     "rank 1 ask for 40 bytes and multicast, those of rank 0 for 40 bytes"},
     {[](auto* w) { w->resourceRequirementsList = &kOdd; }, ncclInvalidArgument, "bufferAlign 24"},
     {[](auto* w) { w->teamRequirementsList = &kTeamOfThree; }, ncclInvalidUsage,
      "a team of 3 ranks"},
@@ -69,6 +75,30 @@ TEST(DeviceApiInput, OfRequirementsIsNamed) {
   });
 }
 
+// What one rank alone gets wrong: its error on all ranks, which wait for no timeout.
+TEST(DeviceApiInput, OfOneRankAloneIsItsErrorOnAll) {
+  run_job(kTwo, [](NcclRank& seat) {
+    ApiWindow window(seat);
+    for (const BadRequirements& bad : kBad) {
+      ncclDevCommRequirements wanted = barriers_wanted();
+      if (seat.rank == 1) bad.spoil(&wanted);
+      expect_refused(seat, wanted, bad.result, bad.alone == nullptr ? bad.part : bad.alone);
+      const std::string text = ncclGetLastError(seat.comm);
+      if (seat.rank == 0 && bad.alone == nullptr) {
+        EXPECT_EQ(text.find("rank 1: "), 0u) << text;
+      }
+      if (testing::Test::HasFailure()) return;
+    }
+    const ncclDevCommRequirements good = barriers_wanted();
+    ncclDevComm comm;
+    const ncclDevCommRequirements* const reqs = seat.rank == 0 ? nullptr : &good;
+    EXPECT_EQ(ncclDevCommCreate(seat.comm, reqs, &comm), ncclInvalidArgument);
+    NCCL_OK(ncclDevCommCreate(seat.comm, &good, &comm));
+    window.sum(comm, 1);
+    ASSERT_TRUE(seat.board.meet());
+  });
+}
+
 TEST(DeviceApiInput, ThatDiffersBetweenRanksIsAnErrorOnAll) {
   run_job(kTwo, [](NcclRank& seat) {
     expect_refused(seat, barriers_wanted(seat.rank == 0 ? 1 : 64), ncclInvalidUsage,
@@ -76,6 +106,38 @@ TEST(DeviceApiInput, ThatDiffersBetweenRanksIsAnErrorOnAll) {
     const ncclDevCommRequirements wanted = barriers_wanted();
     ncclDevComm comm;
     NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
+  });
+}
+
+// Where GPUs do not reach each other each rank is a team of its own: what asks for all ranks is an
+// error on all, with its value, and nothing stays.
+TEST(DeviceApiInput, OfAllRanksNeedsOneTeam) {
+  run_job(as_processes(2, Gpus::kOneEach, {{"RONDO_SIMT", "p2p=none"}}), [](NcclRank& seat) {
+    ApiWindow window(seat);
+    EXPECT_EQ(ncclTeamLsa(seat.comm).nRanks, 1);
+    ncclDevComm comm;
+    const ncclDevCommRequirements good = barriers_wanted();
+    NCCL_OK(ncclDevCommCreate(seat.comm, &good, &comm));
+    const std::uint64_t before = device_bytes(seat);
+    const auto refuses = [&](void (*spoil)(ncclDevCommRequirements*), const std::string& part) {
+      ncclDevCommRequirements wanted = barriers_wanted();
+      spoil(&wanted);
+      expect_refused(seat, wanted, ncclInvalidUsage, part);
+    };
+    refuses([](auto* w) { w->barrierCount = 1; }, "barrierCount asks for GIN");
+    refuses([](auto* w) { w->worldGinBarrierCount = 2; }, "worldGinBarrierCount asks for GIN");
+    refuses([](auto* w) { w->railGinBarrierCount = 2; }, "railGinBarrierCount asks for GIN");
+    refuses([](auto* w) { w->lsaMultimem = true; }, "where the 2 ranks are one Lsa team (of 1)");
+    EXPECT_EQ(device_bytes(seat), before);
+    void* at = nullptr;
+    EXPECT_EQ(ncclGetPeerDevicePointer(window.handle(), 0, 1 - seat.rank, &at),
+              ncclInvalidArgument);
+    const std::string text = ncclGetLastError(nullptr);
+    EXPECT_NE(text.find(fmt::format("rank {} is outside of the Lsa team", 1 - seat.rank)),
+              std::string::npos)
+        << text;
+    window.sum(comm, 1);
+    ASSERT_TRUE(seat.board.meet());
   });
 }
 
@@ -148,6 +210,7 @@ TEST(DeviceApiInput, OnHostMemoryIsRefused) {
 TEST(DeviceApiInput, OfADriverThatRefusesIsAnErrorOnAll) {
   run_job(kTwo, [](NcclRank& seat) {
     const ncclDevCommRequirements wanted = barriers_wanted();
+    std::vector<std::uint64_t> left;  // bytes that each round leaves
     for (const char* call : {"vmm_create", "vmm_reserve", "vmm_retain"}) {
       if (seat.rank == 1) simt::refuse_call(call);
       ncclDevComm comm{};
@@ -159,6 +222,8 @@ TEST(DeviceApiInput, OfADriverThatRefusesIsAnErrorOnAll) {
       window.sum(comm, 5);
       ASSERT_TRUE(seat.board.meet());
       NCCL_OK(ncclDevCommDestroy(seat.comm, &comm));
+      left.push_back(device_bytes(seat));
+      EXPECT_EQ(left.back(), left.front()) << call;
     }
   });
 }

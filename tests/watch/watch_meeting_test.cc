@@ -107,7 +107,9 @@ TEST_F(WatchOfMeetings, NameTheRankOfAnotherHostThatDoesNotEnter) {
       const auto view = ask(ranks, asked);
       if (view.ok()) blamed = diagnose(*view);
       seen = view.ok() ? view->to_json().text(1) : view.error().text;
-      return !blamed.empty() && blamed[0].kind != Blame::kElsewhere;  // until they have met
+      // Until they have met; and a host may be slow to answer on a busy machine.
+      return !blamed.empty() && blamed[0].kind != Blame::kElsewhere &&
+             blamed[0].kind != Blame::kSilent;
     });
     ASSERT_FALSE(blamed.empty()) << seen;
     EXPECT_EQ(blamed[0].rank, 2) << blamed[0].text << '\n' << seen;

@@ -36,6 +36,7 @@ TunedCosts costs_here();
 struct AskedCall {
   std::string collective, size = "4M", type = "float", op = "sum";
   int ranks = 2, root = 0;
+  int leaves = 0;  // 0: a plain call
 };
 
 // Sizes are those of rondo bench's size column. sendrecv (each rank sends to the next one) is a

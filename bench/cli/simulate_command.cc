@@ -15,6 +15,7 @@
 #include "bench/standard_output.h"
 #include "collectives/gpu/plan/channel_orders.h"
 #include "collectives/model/host_predictions.h"
+#include "collectives/model/ordered_predictions.h"
 #include "collectives/model/predictions.h"
 #include "collectives/model/ways.h"
 #include "collectives/planner/device_plan.h"
@@ -92,6 +93,9 @@ class GpuRanks {
         "# predicted by simulation on assumed costs (collectives/planner/device_costs.h): nothing "
         "here was measured\n");
   }
+  Result<model::Prediction> ordered(const CallRecord& record) const {
+    return model::predict_ordered(cluster_, record);
+  }
   Result<Lines> lines_of(const AskedCall& call, const Sweep& sweep) const {
     RONDO_TRY(const CallRecord record, record_of(call));
     RONDO_TRY(const bench::Layout layout, layout_of(call));
@@ -139,6 +143,9 @@ class HostRanks {
     if (const std::string refused = costs_here().refused; !refused.empty())
       fmt::print("# RONDO_TUNE_FILE is not used: {}\n", refused);
   }
+  Result<model::Prediction> ordered(const CallRecord& record) const {
+    return model::predict_ordered(facts_, cores_, record);
+  }
   Result<Lines> lines_of(const AskedCall& call, const Sweep& sweep) const {
     RONDO_TRY(const CallRecord record, record_of(call));
     RONDO_TRY(const bench::Layout layout, layout_of(call));
@@ -168,6 +175,22 @@ class HostRanks {
   int cores_;
 };
 
+// The plain ways, and the ordered call if leaves are given.
+template <class Ranks>
+Result<Lines> all_lines_of(const Ranks& ranks, const AskedCall& call, const Sweep& sweep) {
+  RONDO_TRY(Lines lines, ranks.lines_of(call, sweep));
+  if (call.leaves == 0) return lines;
+  RONDO_TRY(const CallRecord plain, record_of(call));
+  RONDO_TRY(const CallRecord record,
+            model::ordered(plain, static_cast<std::uint32_t>(call.leaves)));
+  RONDO_TRY(const bench::Layout layout, layout_of(call));
+  RONDO_TRY(const model::Prediction prediction, ranks.ordered(record));
+  SimulatedLine& line = lines.emplace_back(line_of(layout, prediction));
+  line.algorithm = "ordered";
+  line.protocol = "-";
+  return lines;
+}
+
 template <class Ranks>
 Status run(const Ranks& ranks, SimulateOptions wanted) {
   RONDO_TRY(const Sweep sweep, sweep_of(wanted));
@@ -178,7 +201,7 @@ Status run(const Ranks& ranks, SimulateOptions wanted) {
     wanted.call.size = std::to_string(size);
     progress.show(static_cast<std::size_t>(&size - sweep.sizes.data()), wanted.call.size + " B");
     // Skips the first sizes if they are less than one element per rank.
-    auto lines = ranks.lines_of(wanted.call, sweep);
+    auto lines = all_lines_of(ranks, wanted.call, sweep);
     progress.clear();
     if (!lines.ok() && size != sweep.sizes.back() && all.empty()) continue;
     if (!lines.ok()) return lines.error();
@@ -269,6 +292,10 @@ int simulate_command(int argc, char** argv) {
   line.option("-o,--op", wanted.call.op, "reduction operation").show_default();
   line.option("-r,--root", wanted.call.root, "root of broadcast, reduce, gather and scatter")
       .show_default();
+  line.option("--leaves", wanted.call.leaves,
+              "also rondoAllReduceOrdered and its like, with this number of leaves, an equal share "
+              "on each rank")
+      .within(1, 1 << 16);
   line.option("--algo", wanted.algorithms,
               "planned: what communicators would run; all; or ring, tree, oneshot, twoshot, "
               "nvls, messages, ...")

@@ -75,24 +75,19 @@ void print_line(const SimulatedLine& line, const AskedCall& call, bool marks) {
              marks && line.fastest ? '*' : ' ', line.algorithm, kNameWidth, line.protocol,
              line.channels > 0 ? std::to_string(line.channels) : "-", bench::shrink(line.us, 10),
              bench::shrink(line.algorithm_gbs, 7), bench::shrink(line.bus_gbs, 7),
-             bench::shrink(line.planner_us, 10), busy);
+             line.planner_us > 0 ? bench::shrink(line.planner_us, 10) : "-", busy);
 }
 
 Json json_of(const std::vector<SimulatedLine>& lines, const AskedCall& call) {
   Json all = Json::array();
   for (const SimulatedLine& line : lines) {
-    Json one{{"size_bytes", line.bytes},
-             {"count", line.count},
-             {"algorithm", line.algorithm},
-             {"protocol", line.protocol},
-             {"time_us", line.us},
-             {"planner_us", line.planner_us},
-             {"alg_bw_gbs", line.algorithm_gbs},
-             {"bus_bw_gbs", line.bus_gbs},
-             {"planned", line.planned},
-             {"fastest", line.fastest},
-             {"by", line.by}};
+    Json one{{"size_bytes", line.bytes},    {"count", line.count},
+             {"algorithm", line.algorithm}, {"protocol", line.protocol},
+             {"time_us", line.us},          {"alg_bw_gbs", line.algorithm_gbs},
+             {"bus_bw_gbs", line.bus_gbs},  {"planned", line.planned},
+             {"fastest", line.fastest},     {"by", line.by}};
     if (line.channels > 0) one["channels"] = line.channels;
+    if (line.planner_us > 0) one["planner_us"] = line.planner_us;
     if (!line.busiest.empty()) {
       one["busiest_wire"] = line.busiest;
       one["busiest_wire_share"] = line.busiest_share;

@@ -15,8 +15,9 @@ namespace rondo::cli {
 struct SimulatedLine {
   std::size_t bytes = 0, count = 0;
   std::string algorithm, protocol, by, busiest;
-  int channels = 0;  // 0: the algorithm has none
-  double us = 0, planner_us = 0, algorithm_gbs = 0, bus_gbs = 0, busiest_share = 0;
+  int channels = 0;       // 0: the algorithm has none
+  double planner_us = 0;  // 0: no planner chooses it
+  double us = 0, algorithm_gbs = 0, bus_gbs = 0, busiest_share = 0;
   bool planned = false, fastest = false;
 };
 

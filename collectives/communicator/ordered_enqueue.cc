@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/context/leaf_layout.h"
+#include "collectives/planner/leaf_layout.h"
 #include "transport/cuda/device.h"
 
 namespace rondo {

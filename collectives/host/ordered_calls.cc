@@ -7,25 +7,13 @@
 #include <cstring>
 
 #include "collectives/planner/planner.h"
+#include "collectives/planner/tuning.h"
 
 namespace rondo {
 namespace {
 
 constexpr std::size_t kPieceBytes = 2 << 20;  // of a buffer for one piece of a call
-constexpr std::size_t kGatherUpTo = 4 << 10;  // of one rank's sums
-constexpr std::size_t kAtOnceUpTo = 4 << 10;  // of all ranks' sums; above, two exchanges are faster
 constexpr std::size_t kSliceElements = 64;    // slices begin at multiples: on cache lines
-
-Collective plain_of(Collective which) {
-  switch (which) {
-    case Collective::kReduceOrdered:
-      return Collective::kReduce;
-    case Collective::kReduceScatterOrdered:
-      return Collective::kReduceScatter;
-    default:
-      return Collective::kAllReduce;
-  }
-}
 
 Call message(Collective which, int peer, DataType type, std::size_t count, const std::byte* from,
              std::byte* to) {
@@ -147,7 +135,7 @@ Status OrderedCalls::run(const Call& call) {
   // In whole words, so that the next rank's sums are aligned.
   const std::size_t sums = size_of(sum_.partial) * record.count * parts_of_leaf(),
                     of_rank = (sums + 7) / 8 * 8;
-  const bool at_once = of_rank * static_cast<std::size_t>(members_.size) <= kAtOnceUpTo;
+  const bool at_once = of_rank * static_cast<std::size_t>(members_.size) <= tuning::kOrderedAtOnce;
   RONDO_CHECK_OK(agree_on_layout(call, at_once ? of_rank : 0));
   if (!at_once || members_.size == 1 || layout_.max_subtrees() > 1) return sum_up(call);
   if (has_result(call)) combine_gathered(call, of_rank + sizeof(LeafRun), 1);
@@ -174,7 +162,7 @@ Status OrderedCalls::sum_up(const Call& call) {
   if (members_.size > 1) {
     RONDO_TRY(const bool done, run_along_ranks(call));
     if (done) return ok_status();
-    if (of_element * count <= kGatherUpTo) return run_gathered(call);
+    if (of_element * count <= tuning::kOrderedGathered) return run_gathered(call);
   }
   const std::size_t piece = piece_elements(of_element, count);
   for (std::size_t at = 0; at < count; at += piece)

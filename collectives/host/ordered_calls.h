@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "collectives/context/call.h"
-#include "collectives/context/leaf_layout.h"
+#include "collectives/planner/leaf_layout.h"
 #include "collectives/planner/recent_plans.h"
 #include "collectives/rank/rank_context.h"
 #include "kernels/host/leaf_tree.h"

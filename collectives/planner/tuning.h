@@ -27,6 +27,10 @@ inline constexpr std::size_t kConnectionBytes = (2 << 20) - (128 << 10);
 
 inline constexpr std::size_t kMaxSlotBytes = 1 << 20;  // limit for NCCL_BUFFSIZE
 
+// Ordered reductions: bytes up to which the sums of all ranks come with their runs (above, two
+// exchanges are faster), and up to which the sums of a rank are gathered by all.
+inline constexpr std::size_t kOrderedAtOnce = 4 << 10, kOrderedGathered = 4 << 10;
+
 // Slot bytes by NCCL_BUFFSIZE, which gives all slots of a connection; 0: not set.
 constexpr std::size_t asked_slot_bytes(std::uint64_t buffer_bytes) {
   if (buffer_bytes == 0) return 0;

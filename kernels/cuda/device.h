@@ -31,12 +31,6 @@
 #include "kernels/cuda/simt_hooks.h"
 #endif
 
-#ifdef __CUDACC__
-#define RONDO_NO_UNROLL _Pragma("unroll 1")
-#else
-#define RONDO_NO_UNROLL
-#endif
-
 namespace rondo::device {
 
 // 16 bytes, moved by one instruction.

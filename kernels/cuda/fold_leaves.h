@@ -3,8 +3,8 @@
 // (kernels/host/leaf_tree.h), of any type and operation.
 //
 // A thread sums whole elements: it reads the sources in the order of their leaves and keeps, for
-// each level of the tree, a left half whose right half is still to come. A right half without its
-// left one among the sources is a sum of its own.
+// each level of the tree, a left half whose right half is still to come (kernels/leaf_fold.h). A
+// right half without its left one among the sources is a sum of its own.
 // Guarantees: the bits of LeafTree, for every cut of the leaves; a target may be a source at the
 // same elements. No waits. Cost: every source is read once, one element a thread at a time; the
 // halves are in shared memory (a stack frame would be in the device's), about two accesses a
@@ -17,6 +17,7 @@
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/fold_args.h"
 #include "kernels/cuda/tree.h"
+#include "kernels/leaf_fold.h"
 
 namespace rondo::cuda {
 
@@ -68,7 +69,7 @@ struct FoldElements {
   const FoldArgs& args;
   std::uint64_t in, out, out_step;  // elements from the begin of sources and partials
 
-  std::uint32_t waiting = 0;  // bit k: the left half of level k waits for its right half
+  LeafFold order{};
   std::uint32_t written = 0;  // sums
 
   static RONDO_FN void run(const FoldArgs& args) {
@@ -95,26 +96,19 @@ struct FoldElements {
       std::uint64_t source = 0;
       RONDO_NO_UNROLL
       for (std::uint32_t leaf = holder.first; leaf < end; ++source) {
-        const int level = args.leaves ? 0 : level_of(leaf, end);
-        add(value_of(h, source), leaf, level);
+        const int level = args.leaves ? 0 : subtree_level(leaf, end);
+        order.add(*this, value_of(h, source), leaf, level);
         leaf += std::uint32_t{1} << level;
       }
     }
     Acc all{};
     RONDO_NO_UNROLL
     for (int level = kLevels - 1; level >= 0; --level) {
-      if ((waiting >> level & 1) == 0) continue;
+      if ((order.waiting >> level & 1) == 0) continue;
       all = half(level);
       if (args.partials != nullptr) write(all);
     }
     if (args.partials == nullptr) finish(all, element);
-  }
-
-  // Of the subtree that begins a run of leaves.
-  static RONDO_FN int level_of(std::uint32_t leaf, std::uint32_t end) {
-    int level = 0;
-    while ((leaf >> level & 1) == 0 && leaf + (std::uint64_t{2} << level) <= end) ++level;
-    return level;
   }
 
   RONDO_FN Acc value_of(int h, std::uint64_t source) const {
@@ -131,19 +125,13 @@ struct FoldElements {
     return F::of_leaf(value);
   }
 
-  // A subtree of 2^level leaves from `leaf` on; all before it were added.
-  RONDO_FN void add(Acc value, std::uint32_t leaf, int level) {
-    RONDO_NO_UNROLL
-    for (;; ++level) {
-      const std::uint32_t n = std::uint32_t{1} << level;
-      if ((leaf & n) == 0) break;  // a left half, or the root
-      leaf -= n;
-      if ((waiting >> level & 1) == 0) return write(value);
-      waiting &= ~n;
-      value = F::template combine<op>(half(level), value);
-    }
+  // What LeafFold combines.
+  friend struct rondo::LeafFold;
+  RONDO_FN void keep(int level, Acc value) const {
     device::store_shared(place_of(level), to_bits(value));
-    waiting |= std::uint32_t{1} << level;
+  }
+  RONDO_FN Acc combine(std::uint32_t /*leaf*/, int level, Acc right) const {
+    return F::template combine<op>(half(level), right);
   }
 
   static RONDO_FN std::uint32_t place_of(int level) {

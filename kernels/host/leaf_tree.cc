@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "kernels/host/simd/reduce_kernels.h"
+#include "kernels/leaf_fold.h"
 
 namespace rondo::host {
 namespace {
@@ -21,12 +22,8 @@ RedOp inner(RedOp op) { return op == RedOp::kAvg || op == RedOp::kPreMulSum ? Re
 std::vector<LeafRun> subtrees_of(LeafRun run) {
   assert(run.first + run.n >= run.first && "no more leaves than 32 bits count");
   std::vector<LeafRun> subtrees;
-  for (std::uint32_t at = run.first; at < run.end();) {
-    const std::uint32_t aligned = at == 0 ? std::bit_floor(run.n) : at & (~at + 1);
-    const std::uint32_t n = std::min(aligned, std::bit_floor(run.end() - at));
-    subtrees.push_back({at, n});
-    at += n;
-  }
+  for (std::uint32_t at = run.first; at < run.end(); at = subtrees.back().end())
+    subtrees.push_back({at, std::uint32_t{1} << subtree_level(at, run.end())});
   return subtrees;
 }
 
@@ -39,46 +36,81 @@ bool LeafTree::converts(bool leaves) const {
   return leaves && (sums_.partial != sums_.leaf || sums_.op == RedOp::kPreMulSum);
 }
 
-std::byte* LeafTree::slot(std::size_t index) {
-  assert((index + 1) * kSlotBytes <= slots_.size());
-  return slots_.data() + index * kSlotBytes;
-}
-
 // The elements of a source as partials: in place, or converted in the slot.
-const std::byte* LeafTree::load(const LeafSource& source, const Piece& piece, std::size_t at_slot) {
-  assert(source.data != nullptr && piece.count > 0 && piece.count <= kPieceElements);
-  if (!converts(piece.leaves)) return source.data + piece.at * size_of(sums_.partial);
-  const std::byte* in = source.data + piece.at * size_of(sums_.leaf);
-  std::byte* const out = slot(at_slot);
+const std::byte* LeafTree::load(const std::byte* source, const Piece& piece,
+                                std::byte* slot) const {
+  assert(source != nullptr && piece.count > 0 && piece.count <= kPieceElements);
+  if (!converts(piece.leaves)) return source + piece.at * size_of(sums_.partial);
+  const std::byte* in = source + piece.at * size_of(sums_.leaf);
   std::byte scaled[kPieceElements * sizeof(float)];  // of a type that is widened
   const bool widens = sums_.partial != sums_.leaf;
   if (sums_.op == RedOp::kPreMulSum) {
-    std::byte* const product = widens ? scaled : out;
+    std::byte* const product = widens ? scaled : slot;
     scale(product, in, piece.count, sums_.leaf, sums_.scalar);
     in = product;
   }
-  if (widens) widen(out, in, piece.count, sums_.leaf);
-  return out;
+  if (widens) widen(slot, in, piece.count, sums_.leaf);
+  return slot;
 }
 
-// The sum of a subtree, in `target` if it has more than one source. Slots from `at_slot` on are
-// free: one more for every level.
-const std::byte* LeafTree::value_of(LeafRun root, std::span<const LeafSource> sources,
-                                    const Piece& piece, std::size_t at_slot, std::byte* target) {
-  assert(!sources.empty() && is_subtree(root));
-  if (sources.size() == 1) return load(sources[0], piece, at_slot);
-  const LeafRun left{root.first, root.n / 2}, right{root.first + root.n / 2, root.n / 2};
-  const auto split = static_cast<std::size_t>(
-      std::partition_point(sources.begin(), sources.end(),
-                           [&](const LeafSource& one) { return one.run.first < right.first; }) -
-      sources.begin());
-  if (split == sources.size()) return value_of(left, sources, piece, at_slot, target);
-  const void* const parts[] = {
-      value_of(left, sources.first(split), piece, at_slot, slot(at_slot)),
-      value_of(right, sources.subspan(split), piece, at_slot + 1, slot(at_slot + 1))};
-  void* const targets[] = {target};
-  reduce_function(sums_.partial, inner(sums_.op))({parts, 2, targets, 1, piece.count, 2, true, 0});
-  return target;
+// What LeafFold combines: pieces in sources, in the slots, and in the target if they are the
+// root's.
+class LeafTree::Halves {
+ public:
+  Halves(LeafTree& tree, const Piece& piece)
+      : tree_(tree),
+        piece_(piece),
+        reduce_(reduce_function(tree.sums_.partial, inner(tree.sums_.op))) {}
+
+  // Where the value of 2^level leaves from `leaf` on may be made: a left half's stays there.
+  std::byte* place_of(std::uint32_t leaf, int level) const {
+    if (std::uint32_t{1} << level == piece_.root.n) return piece_.target;
+    const bool is_left = (leaf >> level & 1) == 0;
+    const auto slot = static_cast<std::size_t>(is_left ? level : levels());
+    assert((slot + 1) * kSlotBytes <= tree_.slots_.size());
+    return tree_.slots_.data() + slot * kSlotBytes;
+  }
+  void keep(int level, const std::byte* value) { at_[level] = value; }
+  const std::byte* combine(std::uint32_t leaf, int level, const std::byte* right) {
+    const void* const halves[] = {at_[level], right};
+    std::byte* const to = place_of(leaf, level + 1);
+    void* const targets[] = {to};
+    reduce_({halves, 2, targets, 1, piece_.count, 2, true, 0});
+    return to;
+  }
+  static void write(const std::byte* /*value*/) { assert(!"sources begin with the root's leaves"); }
+
+  // Of all sources: right halves that no source holds are left out.
+  const std::byte* all(std::uint32_t waiting) {
+    assert(waiting != 0);
+    const std::byte* value = at_[std::countr_zero(waiting)];
+    for (waiting &= waiting - 1; waiting != 0;) {
+      const int level = std::countr_zero(waiting);
+      waiting &= waiting - 1;
+      value = combine(waiting, level, value);  // a right half where one still waits above
+    }
+    return value;
+  }
+
+ private:
+  int levels() const { return std::bit_width(piece_.root.n) - 1; }
+
+  LeafTree& tree_;
+  const Piece& piece_;
+  ReduceFn reduce_;
+  const std::byte* at_[32];
+};
+
+// In the piece's target, or where a source holds it.
+const std::byte* LeafTree::sum_piece(std::span<const LeafSource> sources, const Piece& piece) {
+  Halves halves(*this, piece);
+  LeafFold order;
+  for (const LeafSource& source : sources) {
+    const std::uint32_t leaf = source.run.first - piece.root.first;
+    const int level = std::countr_zero(source.run.n);
+    order.add(halves, load(source.data, piece, halves.place_of(leaf, level)), leaf, level);
+  }
+  return halves.all(order.waiting);
 }
 
 void LeafTree::sum(LeafRun root, std::span<const LeafSource> sources, std::size_t count,
@@ -102,13 +134,13 @@ void LeafTree::sum(LeafRun root, std::span<const LeafSource> sources, std::size_
         {at_once_.data(), static_cast<int>(at_once_.size()), targets, 1, count,
          static_cast<int>(at_once_.size()), true, 0});
   }
-  const auto levels = static_cast<std::size_t>(std::bit_width(root.n));
-  if (slots_.size() < (levels + 1) * kSlotBytes) slots_.resize((levels + 1) * kSlotBytes);
+  const std::size_t slots = static_cast<std::size_t>(std::bit_width(root.n));
+  if (slots_.size() < slots * kSlotBytes) slots_.resize(slots * kSlotBytes);
   for (std::size_t at = 0; at < count; at += kPieceElements) {
-    const Piece piece{at, std::min(kPieceElements, count - at), leaves};
-    std::byte* const to = target + at * element;
-    const std::byte* const value = value_of(root, sources, piece, 0, to);
-    if (value != to) copy_bytes(to, value, piece.count * element, false);
+    const Piece piece{root, at, std::min(kPieceElements, count - at), leaves,
+                      target + at * element};
+    const std::byte* const value = sum_piece(sources, piece);
+    if (value != piece.target) copy_bytes(piece.target, value, piece.count * element, false);
   }
 }
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LeafTree: sums along a fixed binary tree over leaves, however the ranks share them.
 //
-// The tree has 2^k leaves. A subtree is 2^j leaves that begin at a multiple of 2^j; its value is
-// combine(left half, right half), so the value of the root is a function of the leaves alone. A run
-// of leaves consists of whole subtrees, at most 2 log2(n) of them (subtrees_of()). Their holder
-// sums them, and their sums are combined further up, anywhere.
+// The tree, its subtrees and the order of its sums are those of kernels/leaf_fold.h.
 //
 // Guarantees: values, NaN and signed zeros as in kernels/reduce.h, lower leaves left. With
 // `partial` equal to `leaf`, each node rounds to that type. With a wider `partial`, nothing is
@@ -69,21 +66,23 @@ class LeafTree {
   void finish(const std::byte* sum, std::size_t count, std::uint32_t leaves, std::byte* result);
 
  private:
+  // Of the elements: one that stays in the first-level cache.
   struct Piece {
+    LeafRun root;
     std::size_t at, count;
     bool leaves;
+    std::byte* target;
   };
+  class Halves;
 
   void sum(LeafRun root, std::span<const LeafSource> sources, std::size_t count, bool leaves,
            std::byte* target);
   bool converts(bool leaves) const;
-  const std::byte* value_of(LeafRun root, std::span<const LeafSource> sources, const Piece& piece,
-                            std::size_t slot, std::byte* target);
-  const std::byte* load(const LeafSource& source, const Piece& piece, std::size_t slot);
-  std::byte* slot(std::size_t index);
+  const std::byte* sum_piece(std::span<const LeafSource> sources, const Piece& piece);
+  const std::byte* load(const std::byte* source, const Piece& piece, std::byte* slot) const;
 
   LeafSums sums_;
-  std::vector<std::byte> slots_;      // of a piece each
+  std::vector<std::byte> slots_;      // of a piece each: by level, and one for a right half
   std::vector<const void*> at_once_;  // sources that one pass sums
 };
 

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <iterator>
 
+#include "collectives/planner/leaf_layout.h"
 #include "kernels/cuda/connected_args.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/ll_push_args.h"
@@ -100,7 +101,7 @@ int JointCall::max_ctas() const {
 void JointCall::plan_as(const DevicePlan& chosen) {
   assert(!posted.empty());
   plan = chosen;
-  record = posted.front().call.record;
+  record = plain_call(posted.front().call.record);
   buffers.clear();
   for (const PostedCall& one : posted) buffers.push_back(buffers_of(one.call));
 }

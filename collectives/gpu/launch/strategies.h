@@ -42,7 +42,8 @@ struct JointCall {
   int arrived = 0;
   int max_ctas() const;  // minimum of all its ranks
 
-  // Set by plan_as(). The record is that of the ranks, with marks of the plan.
+  // Set by plan_as(). The record is that of the ranks, with marks of the plan; that of the plain
+  // call if theirs is ordered and runs as such.
   DevicePlan plan = {};
   CallRecord record = {};
   std::vector<Buffers> buffers = {};  // by place

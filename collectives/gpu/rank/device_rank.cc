@@ -16,6 +16,7 @@
 #include "collectives/gpu/staging/host_proxy.h"
 #include "collectives/host/rank_state.h"
 #include "collectives/planner/device_plan.h"
+#include "collectives/planner/leaf_layout.h"
 #include "collectives/profiler/call_events.h"
 #include "collectives/tuner/tuner_plugin.h"
 #include "transport/cuda/device.h"
@@ -279,7 +280,7 @@ void look_for_engine_windows(const DeviceWindows& windows, const Membership& mem
 
 // Only for collectives in which each rank can derive the addresses of all buffers from its own.
 void DeviceRank::look_for_windows(Call* call, const Buffers& given) const {
-  const Collective which = call->record.collective;
+  const Collective which = plain_call(call->record).collective;
   const bool is_symmetric = which == Collective::kAllReduce || which == Collective::kAllGather ||
                             which == Collective::kReduceScatter || which == Collective::kAllToAll;
   if (!windows_ || call->record.count == 0) return;

@@ -9,20 +9,16 @@
 #include "collectives/gpu/calls/messages.h"
 #include "collectives/gpu/launch/direct_launches.h"
 #include "kernels/cuda/kernels.h"
-#include "kernels/host/leaf_tree.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
 
 namespace rondo::gpu {
 namespace {
 
-constexpr std::uint64_t kScratchBytes = 16 << 20;  // of a rank
-constexpr std::uint64_t kWholeUpTo = 64 << 10;     // of all ranks' sums
-constexpr std::uint64_t kSliceElements = 64;       // longer slices begin at multiples
-constexpr std::uint64_t kAreaBytes = 16;           // areas of scratch memory begin at multiples
+constexpr std::uint64_t kScratchBytes = OrderedCut::kScratchBytes;
 
 constexpr std::uint64_t aligned(std::uint64_t bytes) {
-  return (bytes + kAreaBytes - 1) / kAreaBytes * kAreaBytes;
+  return (bytes + OrderedCut::kAreaBytes - 1) / OrderedCut::kAreaBytes * OrderedCut::kAreaBytes;
 }
 
 std::byte* element_of(void* buffer, std::uint64_t at, std::uint64_t bytes) {
@@ -43,61 +39,51 @@ void add_leaves(cuda::FoldArgs& args, const Call& call) {
 
 Status OrderedLaunches::enqueue(const JointCall& call, Mismatch* mismatch) {
   const Call& first = call.posted.front().call;
+  const CallRecord& record = first.record;
   assert(first.layout != nullptr && "agreed before it was posted");
-  Work work{};
-  work.call = &call;
-  work.record = first.record;
-  work.layout = first.layout.get();
-  work.partial = host::partial_type(work.record.type, work.record.rounding());
-  work.scatters = work.record.collective == Collective::kReduceScatterOrdered;
-  work.mismatch = mismatch;
-  const auto holders = work.layout->order().size();
+  const auto holders = first.layout->order().size();
   if (holders > cuda::kMaxLeafHolders)
     return fail(StatusCode::kInvalidUsage,
                 "{} : {} ranks have leaves, and on GPUs {} may: give each of these ranks more of "
                 "them",
-                rondo::name(work.record.collective), holders, cuda::kMaxLeafHolders);
+                rondo::name(record.collective), holders, cuda::kMaxLeafHolders);
+  RONDO_TRY(const OrderedCut cut,
+            OrderedCut::make(record, *first.layout, ranks(), team_.options.plan.message_bytes));
   const DeviceScope scope(team_.options.device);
   RONDO_CHECK_OK(scope.entered());
-  if (max_ctas_ == 0) {
-    RONDO_TRY(max_ctas_, max_direct_ctas(team_.options.device));
-  }
-  if (team_.edges != nullptr) {
-    RONDO_CHECK_OK(take_scratch());
-    RONDO_CHECK_OK(choose_piece(work));
-  }
+  if (max_ctas_ == 0) RONDO_CHECK_OK(prepare());
+  if (team_.edges != nullptr) RONDO_CHECK_OK(take_scratch());
   const LaunchPosition site = team_.site_of_first(call);
   std::optional<StreamOrder::Turn> turn;
   if (!team_.is_hosted()) turn.emplace(team_.order, site.capture);
   RONDO_CHECK_OK(team_.begin_launch(site, call));
-  work.stream = site.stream;
-  work.captured = capturing(site.capture);
+  const Work work{&call, cut, site.stream, capturing(site.capture), mismatch};
   RONDO_CHECK_OK(team_.edges == nullptr ? sum_here(work) : run(work));
   return team_.end_launch(site);
 }
 
 // All ranks are on the device: leaves to results.
 Status OrderedLaunches::sum_here(const Work& work) {
-  const std::uint64_t count = work.record.count;
+  const std::uint64_t count = work.cut.record.count;
   cuda::FoldArgs args{};
   args.leaves = true;
   args.count = args.slice = count;
-  args.source_step = count * static_cast<std::uint64_t>(work.scatters ? ranks() : 1);
-  for (const int rank : work.layout->order()) add_leaves(args, call_of(work, rank));
+  args.source_step = count * work.cut.parts();
+  for (const int rank : work.cut.layout->order()) add_leaves(args, call_of(work, rank));
   for (const int rank : team_.here) {
-    if (!has_result(work, rank)) continue;
+    if (!work.cut.has_result(rank)) continue;
     args.target[args.targets++] = call_of(work, rank).receive;
-    if (!work.scatters) continue;
+    if (!work.cut.scatters) continue;
     args.at = static_cast<std::uint64_t>(rank) * count;
     RONDO_CHECK_OK(launch(work, args));
     args.targets = 0;
   }
-  return work.scatters ? ok_status() : launch(work, args);
+  return work.cut.scatters ? ok_status() : launch(work, args);
 }
 
 Status OrderedLaunches::run(const Work& work) {
-  for (std::uint64_t at = 0; at < work.record.count; at += work.piece)
-    RONDO_CHECK_OK(run_piece(work, {at, std::min(work.piece, work.record.count - at)}));
+  for (std::uint64_t at = 0; at < work.cut.record.count; at += work.cut.piece)
+    RONDO_CHECK_OK(run_piece(work, {at, std::min(work.cut.piece, work.cut.record.count - at)}));
   return ok_status();
 }
 
@@ -109,58 +95,14 @@ Status OrderedLaunches::run_piece(const Work& work, const Piece& piece) {
   }
   RONDO_CHECK_OK(exchange(work, piece, areas));
   for (const int rank : team_.here) RONDO_CHECK_OK(combine(work, piece, rank, areas));
-  return work.scatters || work.whole ? ok_status() : distribute(work, piece, areas);
-}
-
-// ---- pieces, slices and areas ----
-
-// Maximum of a rank's.
-std::uint64_t OrderedLaunches::slice_elements(const Work& work, std::uint64_t piece) const {
-  if (work.scatters || work.whole) return piece;
-  const auto n = static_cast<std::uint64_t>(ranks());
-  const std::uint64_t even = (piece + n - 1) / n;
-  if (even < kSliceElements) return even;
-  return (even + kSliceElements - 1) / kSliceElements * kSliceElements;
-}
-
-// At most, of any rank.
-std::uint64_t OrderedLaunches::scratch_bytes(const Work& work, std::uint64_t piece) const {
-  const auto n = static_cast<std::uint64_t>(ranks());
-  const std::uint64_t slice = slice_elements(work, piece);
-  const std::uint64_t own = work.layout->max_subtrees() * piece * (work.scatters ? n : 1);
-  return (own + work.layout->all_subtrees() * slice) * work.sum() + slice * work.element() +
-         (n + 2) * kAreaBytes;
-}
-
-Status OrderedLaunches::choose_piece(Work& work) const {
-  const std::uint64_t agreed = team_.options.plan.message_bytes;
-  const std::uint64_t room = agreed == 0 ? kScratchBytes : std::min(kScratchBytes, agreed);
-  work.piece = work.record.count;
-  work.whole =
-      !work.scatters && work.layout->all_subtrees() * work.record.count * work.sum() <= kWholeUpTo;
-  if (work.whole && scratch_bytes(work, work.piece) > room) work.whole = false;
-  while (work.piece > 1 && scratch_bytes(work, work.piece) > room)
-    work.piece = (work.piece + 1) / 2;
-  if (scratch_bytes(work, work.piece) <= kScratchBytes) return ok_status();
-  return fail(StatusCode::kInvalidUsage,
-              "{} : the sums of {} subtrees do not fit into {} bytes: give ranks aligned runs of "
-              "leaves",
-              rondo::name(work.record.collective), work.layout->all_subtrees(), kScratchBytes);
-}
-
-OrderedLaunches::Slice OrderedLaunches::slice_of(const Work& work, const Piece& piece,
-                                                 int rank) const {
-  if (work.scatters || work.whole) return {0, has_result(work, rank) ? piece.count : 0};
-  const std::uint64_t each = slice_elements(work, piece.count);
-  const std::uint64_t begin = std::min(piece.count, static_cast<std::uint64_t>(rank) * each);
-  return {begin, std::min(piece.count - begin, each)};
+  return work.cut.scatters || work.cut.whole ? ok_status() : distribute(work, piece, areas);
 }
 
 OrderedLaunches::Areas OrderedLaunches::areas_of(const Work& work, const Piece& piece,
                                                  int rank) const {
   const auto place = static_cast<std::size_t>(team_.place_of(rank));
-  const std::uint64_t slice = slice_of(work, piece, rank).count;
-  const std::uint64_t parts = work.scatters ? static_cast<std::uint64_t>(ranks()) : 1;
+  const std::uint64_t slice = work.cut.slice_of(piece, rank).count;
+  const std::uint64_t parts = work.cut.parts();
   std::byte* at = scratch_[place].get();
   const auto take = [&](std::uint64_t bytes) {
     std::byte* const begin = at;
@@ -169,20 +111,21 @@ OrderedLaunches::Areas OrderedLaunches::areas_of(const Work& work, const Piece& 
     return begin;
   };
   Areas areas;
-  areas.own = take(work.layout->subtrees_of(rank).size() * piece.count * parts * work.sum());
-  areas.result = take(slice * work.element());
+  areas.own =
+      take(work.cut.layout->subtrees_of(rank).size() * piece.count * parts * work.cut.sum());
+  areas.result = take(slice * work.cut.element());
   areas.of_rank.assign(static_cast<std::size_t>(ranks()), nullptr);
-  for (const int from : work.layout->order())
+  for (const int from : work.cut.layout->order())
     if (!team_.is_here(from))
       areas.of_rank[static_cast<std::size_t>(from)] =
-          take(work.layout->subtrees_of(from).size() * slice * work.sum());
+          take(work.cut.layout->subtrees_of(from).size() * slice * work.cut.sum());
   return areas;
 }
 
 // The sums of rank `from`, which is here, of the slice of rank `to`.
 std::byte* OrderedLaunches::own_sums(const Work& work, const Areas& areas, int from,
                                      const Slice& slice) const {
-  return areas.own + work.layout->subtrees_of(from).size() * slice.begin * work.sum();
+  return areas.own + work.cut.layout->subtrees_of(from).size() * slice.begin * work.cut.sum();
 }
 
 // ---- steps of a piece ----
@@ -190,15 +133,15 @@ std::byte* OrderedLaunches::own_sums(const Work& work, const Areas& areas, int f
 Status OrderedLaunches::sum_own(const Work& work, const Piece& piece, int rank, std::byte* to) {
   const Call& call = call_of(work, rank);
   if (call.run.n == 0) return ok_status();
-  const auto parts = static_cast<std::uint64_t>(work.scatters ? ranks() : 1);
+  const std::uint64_t parts = work.cut.parts();
   cuda::FoldArgs args{};
   args.leaves = true;
   args.count = piece.count * parts;
-  args.slice = slice_elements(work, piece.count);
+  args.slice = work.cut.slice_elements(piece.count);
   args.at = piece.at;
-  args.slice_step = work.scatters ? work.record.count : args.slice;
-  args.source_step = work.record.count * parts;
-  args.sums = static_cast<std::uint32_t>(work.layout->subtrees_of(rank).size());
+  args.slice_step = work.cut.scatters ? work.cut.record.count : args.slice;
+  args.source_step = work.cut.record.count * parts;
+  args.sums = static_cast<std::uint32_t>(work.cut.layout->subtrees_of(rank).size());
   args.partials = to;
   add_leaves(args, call);
   return launch(work, args);
@@ -208,7 +151,7 @@ Status OrderedLaunches::exchange(const Work& work, const Piece& piece,
                                  std::span<const Areas> areas) {
   std::vector<ProcessMessage> messages;
   const auto add = [&](int from, int to, std::byte* send, std::byte* receive, std::uint64_t count) {
-    const std::uint64_t bytes = count * work.layout->subtrees_of(from).size() * work.sum();
+    const std::uint64_t bytes = count * work.cut.layout->subtrees_of(from).size() * work.cut.sum();
     if (bytes == 0) return;
     const Collective side = send != nullptr ? Collective::kSend : Collective::kRecv;
     messages.push_back(
@@ -216,12 +159,12 @@ Status OrderedLaunches::exchange(const Work& work, const Piece& piece,
   };
   for (std::size_t place = 0; place < areas.size(); ++place) {
     const int own = team_.here[place];
-    const std::uint64_t wanted = slice_of(work, piece, own).count;
+    const std::uint64_t wanted = work.cut.slice_of(piece, own).count;
     for (int peer = 0; peer < ranks(); ++peer) {
       if (team_.is_here(peer)) continue;
-      Slice theirs = slice_of(work, piece, peer);
+      Slice theirs = work.cut.slice_of(piece, peer);
       const std::uint64_t count = theirs.count;
-      if (work.scatters) theirs.begin = static_cast<std::uint64_t>(peer) * piece.count;
+      if (work.cut.scatters) theirs.begin = static_cast<std::uint64_t>(peer) * piece.count;
       add(own, peer, own_sums(work, areas[place], own, theirs), nullptr, count);
       add(peer, own, nullptr, areas[place].of_rank[static_cast<std::size_t>(peer)], wanted);
     }
@@ -231,29 +174,29 @@ Status OrderedLaunches::exchange(const Work& work, const Piece& piece,
 
 Status OrderedLaunches::combine(const Work& work, const Piece& piece, int rank,
                                 std::span<const Areas> areas) {
-  Slice slice = slice_of(work, piece, rank);
+  Slice slice = work.cut.slice_of(piece, rank);
   if (slice.count == 0) return ok_status();
   cuda::FoldArgs args{};
   args.count = args.slice = args.source_step = slice.count;
   // Where its result goes: at slice.begin of the piece, in ranks that are here.
-  const std::uint64_t to = (piece.at + slice.begin) * work.element();
+  const std::uint64_t to = (piece.at + slice.begin) * work.cut.element();
   const Areas& own = areas[static_cast<std::size_t>(team_.place_of(rank))];
-  if (work.scatters || work.whole) {
+  if (work.cut.scatters || work.cut.whole) {
     args.target[args.targets++] = static_cast<std::byte*>(call_of(work, rank).receive) + to;
-  } else if (work.record.root >= 0 && !team_.is_here(work.record.root)) {
+  } else if (work.cut.record.root >= 0 && !team_.is_here(work.cut.record.root)) {
     args.target[args.targets++] = own.result;
   } else {
     for (const int other : team_.here)
-      if (has_result(work, other))
+      if (work.cut.has_result(other))
         args.target[args.targets++] = static_cast<std::byte*>(call_of(work, other).receive) + to;
   }
-  if (work.scatters) slice.begin = static_cast<std::uint64_t>(rank) * piece.count;
-  for (const int from : work.layout->order()) {
+  if (work.cut.scatters) slice.begin = static_cast<std::uint64_t>(rank) * piece.count;
+  for (const int from : work.cut.layout->order()) {
     const void* const sums =
         team_.is_here(from)
             ? own_sums(work, areas[static_cast<std::size_t>(team_.place_of(from))], from, slice)
             : own.of_rank[static_cast<std::size_t>(from)];
-    add_sums(args, sums, work.layout->run_of(from));
+    add_sums(args, sums, work.cut.layout->run_of(from));
   }
   return launch(work, args);
 }
@@ -265,21 +208,21 @@ Status OrderedLaunches::distribute(const Work& work, const Piece& piece,
     if (count == 0) return;
     const Collective side = send != nullptr ? Collective::kSend : Collective::kRecv;
     messages.push_back(
-        {from, to, {count, side, work.record.type, RedOp::kSum, 0, -1}, send, receive});
+        {from, to, {count, side, work.cut.record.type, RedOp::kSum, 0, -1}, send, receive});
   };
   const auto result_at = [&](int rank, const Slice& slice) {
-    return element_of(call_of(work, rank).receive, piece.at + slice.begin, work.element());
+    return element_of(call_of(work, rank).receive, piece.at + slice.begin, work.cut.element());
   };
   for (std::size_t place = 0; place < areas.size(); ++place) {
     const int own = team_.here[place];
-    const Slice mine = slice_of(work, piece, own);
+    const Slice mine = work.cut.slice_of(piece, own);
     for (int peer = 0; peer < ranks(); ++peer) {
       if (team_.is_here(peer)) continue;
-      if (has_result(work, peer))
-        add(own, peer, work.record.root < 0 ? result_at(own, mine) : areas[place].result, nullptr,
-            mine.count);
-      if (!has_result(work, own)) continue;
-      const Slice theirs = slice_of(work, piece, peer);
+      if (work.cut.has_result(peer))
+        add(own, peer, work.cut.record.root < 0 ? result_at(own, mine) : areas[place].result,
+            nullptr, mine.count);
+      if (!work.cut.has_result(own)) continue;
+      const Slice theirs = work.cut.slice_of(piece, peer);
       add(peer, own, nullptr, result_at(own, theirs), theirs.count);
     }
   }
@@ -295,20 +238,28 @@ Status OrderedLaunches::send(const Work& work, std::span<const ProcessMessage> m
 
 Status OrderedLaunches::launch(const Work& work, cuda::FoldArgs& args) {
   assert(args.holders > 0 && args.holders <= cuda::kMaxLeafHolders);
-  args.type = work.record.type;
-  args.op = work.record.op;
-  args.once = work.partial != work.record.type;
-  args.divisor = static_cast<std::int32_t>(work.record.leaves());
+  args.type = work.cut.record.type;
+  args.op = work.cut.record.op;
+  args.once = work.cut.partial != work.cut.record.type;
+  args.divisor = static_cast<std::int32_t>(work.cut.record.leaves());
   const std::uint64_t wanted = (args.count + cuda::kFoldThreads - 1) / cuda::kFoldThreads;
   const int maximum = std::min(max_ctas_, work.call->max_ctas());
   GpuLaunch made;
   made.kernel = cuda::kFoldLeavesKernel;
   made.grid = static_cast<unsigned>(std::min<std::uint64_t>(wanted, maximum));
   made.block = cuda::kFoldThreads;
-  made.shared_bytes = cuda::fold_shared(work.record.leaves());
+  made.shared_bytes = cuda::fold_shared(work.cut.record.leaves());
   made.arguments = &args;
   made.argument_bytes = sizeof(args);
   return check(gpu_api()->launch(made, work.stream), "a kernel launch");
+}
+
+// Few programs make such calls, so the first one loads their kernel: 28,000 instructions.
+Status OrderedLaunches::prepare() {
+  const RelaxedCapture relaxed;
+  RONDO_CHECK_OK(load_kernels({cuda::kFoldLeavesKernel}, {}));
+  RONDO_TRY(max_ctas_, max_direct_ctas(team_.options.device));
+  return ok_status();
 }
 
 Status OrderedLaunches::take_scratch() {

@@ -12,7 +12,7 @@
 // hosts, and where processes share a GPU; all of it is on the stream, also in a capture. Runs of
 // all ranks are known before (Call::layout), so no rank waits on the host here. Cost: two launches
 // of FoldLeaves and one or two of messages, for each piece and rank; scratch memory from the first
-// call on, at most kScratchBytes a rank.
+// call on, at most OrderedCut::kScratchBytes a rank; that call loads the kernel.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "collectives/context/leaf_layout.h"
+#include "collectives/gpu/plan/ordered_cut.h"
 #include "collectives/gpu/team/team_context.h"
 #include "kernels/cuda/fold_args.h"
 
@@ -34,27 +34,15 @@ class OrderedLaunches {
   Status enqueue(const JointCall& call, Mismatch* mismatch);
 
  private:
-  // What all ranks compute alike of a call.
   struct Work {
     const JointCall* call;
-    CallRecord record;
-    const LeafLayout* layout;
-    DataType partial;
-    bool scatters, whole;
-    std::uint64_t piece = 0;  // elements of each part of a result
+    OrderedCut cut;
     GpuStream stream;
     bool captured;
     Mismatch* mismatch;
-    std::uint64_t element() const { return size_of(record.type); }
-    std::uint64_t sum() const { return size_of(partial); }
   };
-  // Elements of a piece: an offset in the piece.
-  struct Slice {
-    std::uint64_t begin, count;
-  };
-  struct Piece {
-    std::uint64_t at, count;
-  };
+  using Piece = OrderedCut::Piece;
+  using Slice = OrderedCut::Slice;
   // Of a rank here, in its scratch memory.
   struct Areas {
     std::byte *own, *result;
@@ -65,16 +53,9 @@ class OrderedLaunches {
   const Call& call_of(const Work& work, int rank) const {
     return work.call->posted[static_cast<std::size_t>(team_.place_of(rank))].call;
   }
-  bool has_result(const Work& work, int rank) const {
-    return work.record.root < 0 || work.record.root == rank;
-  }
   Status run(const Work& work);
   Status sum_here(const Work& work);
   Status run_piece(const Work& work, const Piece& piece);
-  std::uint64_t slice_elements(const Work& work, std::uint64_t piece) const;
-  std::uint64_t scratch_bytes(const Work& work, std::uint64_t piece) const;
-  Status choose_piece(Work& work) const;
-  Slice slice_of(const Work& work, const Piece& piece, int rank) const;
   Areas areas_of(const Work& work, const Piece& piece, int rank) const;
   std::byte* own_sums(const Work& work, const Areas& areas, int from, const Slice& slice) const;
 
@@ -84,10 +65,11 @@ class OrderedLaunches {
   Status distribute(const Work& work, const Piece& piece, std::span<const Areas> areas);
   Status send(const Work& work, std::span<const ProcessMessage> messages) const;
   Status launch(const Work& work, cuda::FoldArgs& args);
+  Status prepare();
   Status take_scratch();
 
   TeamContext& team_;
-  int max_ctas_ = 0;
+  int max_ctas_ = 0;                // 0: not prepared
   std::vector<OwnMemory> scratch_;  // by place
 };
 

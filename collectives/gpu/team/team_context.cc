@@ -16,12 +16,9 @@ namespace {
 
 // Over the network only rings and trees run, and messages.
 Status load_kernels_of(const DevicePlanFacts& facts) {
-  if (facts.crosses())
-    return load_kernels({cuda::kConnectedCopyKernel, cuda::kFoldLeavesKernel},
-                        {cuda::connected_kernel});
-  std::vector<int> copies = {cuda::kFoldLeavesKernel,    cuda::kCopyKernel,
-                             cuda::kConnectedCopyKernel, cuda::kLLPushCopyKernel,
-                             cuda::kStagedCopyKernel,    cuda::kClearLinesKernel};
+  if (facts.crosses()) return load_kernels({cuda::kConnectedCopyKernel}, {cuda::connected_kernel});
+  std::vector<int> copies = {cuda::kCopyKernel, cuda::kConnectedCopyKernel, cuda::kLLPushCopyKernel,
+                             cuda::kStagedCopyKernel, cuda::kClearLinesKernel};
   if (facts.processes && facts.shared_bytes > 0) copies.push_back(cuda::kMeetingKernel);
   for (int row = 0; row < cuda::kMulticastKernels && facts.hosts == 1; ++row)
     copies.push_back(cuda::kFirstMulticastKernel + row);
@@ -46,7 +43,7 @@ TeamContext::TeamContext(TeamOptions agreed, std::shared_ptr<TeamEdges> others)
 Status TeamContext::open() {
   const DeviceScope scope(options.device);
   RONDO_CHECK_OK(scope.entered());
-  if (is_hosted()) return load_kernels({cuda::kFoldLeavesKernel}, {});
+  if (is_hosted()) return ok_status();
   RONDO_CHECK_OK(load_kernels_of(facts));
   RONDO_TRY(max_ctas, max_direct_ctas(options.device));
   if (edges == nullptr)

@@ -2,11 +2,13 @@
 #include "collectives/gpu/team/team_launches.h"
 
 #include <algorithm>
+#include <cassert>
 #include <vector>
 
 #include "base/log.h"
 #include "collectives/gpu/launch/strategies.h"
 #include "collectives/planner/device_strategies.h"
+#include "collectives/planner/leaf_layout.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/stream_event.h"
@@ -16,7 +18,7 @@ namespace rondo::gpu {
 
 Status TeamLaunches::collective(int place, JointCall& call, Mismatch* mismatch) {
   const Call& last = call.posted[place].call;
-  if (is_ordered(last.record.collective)) {
+  if (is_ordered(last.record.collective) && !runs_as_plain(call)) {
     RONDO_CHECK_OK(flush(place));
     return ordered_.enqueue(call, mismatch);
   }
@@ -62,6 +64,18 @@ Status TeamLaunches::collective(int place, JointCall& call, Mismatch* mismatch) 
   return ok_status();
 }
 
+// Where one kernel of all devices sums in tree order. The ranks of one device have a kernel of
+// their own, which sums all leaves; over connections, sums have another order.
+bool TeamLaunches::runs_as_plain(const JointCall& call) {
+  const Call& first = call.posted.front().call;
+  assert(first.layout != nullptr && "agreed before it was posted");
+  if (team_.edges == nullptr || team_.is_hosted() || team_.facts.hosts > 1 ||
+      !first.layout->is_plain(first.record))
+    return false;
+  const auto plan = plan_of(call);
+  return plan.ok() && sums_as_plain(**plan, plain_call(first.record), team_.ranks());
+}
+
 // Once per communicator, by rank 0. With the same policy NCCL uses copy engines for such calls.
 void TeamLaunches::warn_of_kernels(const JointCall& call) {
   if (team_.edges == nullptr || warned_of_kernels_ || team_.here.front() != 0) return;
@@ -81,11 +95,13 @@ void TeamLaunches::warn_of_kernels(const JointCall& call) {
 }
 
 Result<std::optional<DevicePlan>> TeamLaunches::plan_of(const JointCall& call) {
-  const CallRecord& record = call.posted.front().call.record;
+  const CallRecord& posted = call.posted.front().call.record;
+  const CallRecord record = plain_call(posted);
   if (team_.is_hosted()) return std::optional<DevicePlan>();
   if (team_.facts.hosts > 1)
     return plan_across_hosts(team_.facts, team_.options.plan.from_bytes, record, &recent_);
-  RONDO_TRY(const DevicePlan plan, recent_.of(facts_of(call), record));
+  RecentDevicePlans& recent = is_ordered(posted.collective) ? recent_ordered_ : recent_;
+  RONDO_TRY(const DevicePlan plan, recent.of(facts_of(call), record));
   return std::optional<DevicePlan>(plan);
 }
 
@@ -114,6 +130,10 @@ bool TeamLaunches::is_in_multicast_windows(const JointCall& call) const {
 // With the CTA limits of all ranks of the call.
 DevicePlanFacts TeamLaunches::facts_of(const JointCall& call) const {
   DevicePlanFacts facts = team_.facts;
+  if (is_ordered(call.posted.front().call.record.collective)) {
+    facts.reproducible = true;
+    facts.algorithms = {};  // NCCL_ALGO chooses for plain calls only
+  }
   if (team_.edges != nullptr) {  // only facts that are equal in all teams
     facts.in_windows = is_in_windows(call);
     facts.copy_engines = by_engines(call.posted) && is_in_engine_windows(call.posted.front().call);
@@ -211,7 +231,7 @@ Status TeamLaunches::beside_others(const CallRun& run) {
 
 Status TeamLaunches::elsewhere(const JointCall& call, Mismatch* mismatch) {
   const LaunchPosition site = team_.site_of_first(call);
-  const CallRecord& record = call.posted.front().call.record;
+  const CallRecord record = plain_call(call.posted.front().call.record);
   RONDO_CHECK_OK(team_.begin_launch(site, call));
   RONDO_CHECK_OK(team_.edges->run_elsewhere(record, call.buffers, site.stream,
                                             capturing(site.capture), mismatch));

@@ -25,6 +25,7 @@ class TeamLaunches {
   explicit TeamLaunches(TeamContext& team)
       : team_(team),
         recent_(team.here.front() == 0),
+        recent_ordered_(false),
         run_(team.places(), team.ranks()),
         ordered_(team) {}
 
@@ -48,6 +49,7 @@ class TeamLaunches {
   Status messages(int place, std::span<const MatchedMessage> matched);
 
  private:
+  bool runs_as_plain(const JointCall& call);  // an ordered call
   // How the collective runs; nullopt: the hosts do it.
   Result<std::optional<DevicePlan>> plan_of(const JointCall& call);
   Status direct(int place, const CallRun& run);
@@ -66,7 +68,7 @@ class TeamLaunches {
   int direct_ctas(int maximum, std::size_t calls) const;
 
   TeamContext& team_;
-  RecentDevicePlans recent_;
+  RecentDevicePlans recent_, recent_ordered_;
   CallRun run_;  // what flush() launches
   OrderedLaunches ordered_;
   bool warned_of_kernels_ = false;

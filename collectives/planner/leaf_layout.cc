@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/context/leaf_layout.h"
+#include "collectives/planner/leaf_layout.h"
 
 #include <fmt/format.h>
 
@@ -19,6 +19,32 @@ std::string text_of(LeafRun run) {
 }
 
 }  // namespace
+
+Collective plain_of(Collective which) {
+  assert(is_ordered(which));
+  switch (which) {
+    case Collective::kReduceOrdered:
+      return Collective::kReduce;
+    case Collective::kReduceScatterOrdered:
+      return Collective::kReduceScatter;
+    default:
+      return Collective::kAllReduce;
+  }
+}
+
+CallRecord plain_call(const CallRecord& record) {
+  if (!is_ordered(record.collective)) return record;
+  return {record.count, plain_of(record.collective), record.type, record.op, 0, record.root};
+}
+
+bool LeafLayout::is_plain(const CallRecord& ordered) const {
+  if (!along_ranks_ || leaves_ != runs_.size()) return false;
+  const DataType type = ordered.type;
+  if (!is_float(type) || size_of(type) >= sizeof(float))
+    return host::partial_type(type, ordered.rounding()) == type;
+  // Two leaves have one node.
+  return ordered.rounding() == Rounding::kOnce || (leaves_ == 2 && ordered.op != RedOp::kAvg);
+}
 
 Status LeafLayout::check() const {
   std::uint64_t next = 0;

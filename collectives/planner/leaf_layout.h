@@ -19,11 +19,18 @@
 
 namespace rondo {
 
+// Of an ordered collective: the plain one. plain_call(): the record itself if it is plain.
+Collective plain_of(Collective which);
+CallRecord plain_call(const CallRecord& record);
+
 class LeafLayout {
  public:
   // runs: by rank. An error if they do not hold leaves 0 .. leaves - 1 once.
   Status set(std::span<const LeafRun> runs, std::uint32_t leaves);
 
+  // Whether plain calls in tree order, in which sums of narrow floats are rounded once, have the
+  // bits of this call: each rank holds one leaf, and the sums round alike.
+  bool is_plain(const CallRecord& ordered) const;
   // Every rank holds one subtree of equal size, in the order of the ranks.
   bool along_ranks() const { return along_ranks_; }
   std::span<const LeafRun> subtrees_of(int rank) const {

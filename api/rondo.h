@@ -47,6 +47,28 @@ ncclResult_t rondoAllToAllv(const void* sendbuff, const size_t* sendcounts, cons
                             void* recvbuff, const size_t* recvcounts, const size_t* rdispls,
                             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
 
+/* The same with counts and offsets in device memory, read by the GPU when the call runs: the host
+ * does not wait for them, and a replay of a CUDA graph reads them again. For a mixture of experts:
+ * dispatch gives NULL for recvcounts, and `received`; combine swaps the roles.
+ *
+ * maxcount, equal on all ranks and at least 1: no count is larger. recvcounts NULL: a part may have
+ * any count up to it; else recvcounts[r] elements. sdispls, rdispls NULL: part r begins at
+ * r * maxcount, in a buffer for such parts of all ranks. received[r], unless NULL, is set to the
+ * number of elements that came from rank r. No part of recvbuff may overlap another one or one of
+ * sendbuff; a call in place is ncclInvalidArgument.
+ *
+ * A count that is larger than maxcount, or differs from the receiver's, and a part that ends beyond
+ * the memory of cudaMalloc or ncclMemAlloc in which its buffer begins, end the communicator with
+ * ncclInvalidUsage on all ranks (ncclCommGetAsyncError, the next call); the text has both ranks and
+ * both numbers, and the pair's data do not move. In other memory a GPU reads and writes what the
+ * numbers say. GPUs: where kernels move the messages between all ranks; elsewhere ncclInvalidUsage,
+ * on every rank, and nothing is sent. On host memory the arrays are read before the call returns,
+ * and recvcounts NULL needs a NULL stream, no group, and a blocking communicator. */
+ncclResult_t rondoAllToAllvDevice(const void* sendbuff, const size_t* sendcounts,
+                                  const size_t* sdispls, void* recvbuff, const size_t* recvcounts,
+                                  const size_t* rdispls, size_t* received, size_t maxcount,
+                                  ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+
 /* Every rank receives the sendcount elements of every rank. recvcounts and displs are equal on all
  * ranks, and recvcounts[own rank] == sendcount. */
 ncclResult_t rondoAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,

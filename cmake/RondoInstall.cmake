@@ -53,6 +53,7 @@ install(FILES ${CMAKE_BINARY_DIR}/rondo.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/p
         COMPONENT dev)
 set(data ${CMAKE_INSTALL_DATADIR}/rondo)
 install(FILES ${CMAKE_SOURCE_DIR}/api/examples/hello_allreduce.c
+              ${CMAKE_SOURCE_DIR}/api/examples/moe.cc ${CMAKE_SOURCE_DIR}/api/examples/moe.h
               ${CMAKE_SOURCE_DIR}/api/examples/survive.cc
         DESTINATION ${data}/examples COMPONENT dev)
 

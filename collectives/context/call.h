@@ -20,6 +20,9 @@ namespace profiler {
 class CallEvent;
 }
 class LeafLayout;
+namespace cuda {
+struct DeviceCounts;
+}
 
 // What the caller of one call requests of GPUs. The communicator decides the rest.
 struct CallLimits {
@@ -50,6 +53,8 @@ struct Call {
   // The messages of a v-collective that this rank makes, each with the count of its pair. `record`
   // holds only what all ranks know.
   std::shared_ptr<const std::vector<Call>> parts;
+  // kAllToAllV on GPUs: counts and offsets in device memory (kernels/cuda/counted_message_args.h).
+  std::shared_ptr<cuda::DeviceCounts> counts;
   // What a profiler plugin knows of the program's call; null: no plugin, or not the program's call.
   // Valid until the call has run.
   const profiler::CallEvent* api = nullptr;

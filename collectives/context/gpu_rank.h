@@ -61,6 +61,9 @@ class GpuRank {
   virtual Status resume() = 0;
   virtual int reach_team() const = 0;     // ranks of a team (reach_team.h)
   virtual bool adopt_kernel_fault() = 0;  // true if a kernel of this rank has given up
+  // Whether kernels of all ranks move messages, so that a call may have its counts in device
+  // memory. Equal on all ranks.
+  virtual bool may_count_on_device() const = 0;
 
   // Collective; returns the window's number.
   virtual Result<int> open_window(const Exchange& exchange, void* memory, std::size_t bytes,

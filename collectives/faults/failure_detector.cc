@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "collectives/faults/fault_texts.h"
+#include "kernels/cuda/counted_message_args.h"
 
 namespace rondo::gpu {
 namespace {
@@ -216,12 +217,24 @@ Fault FailureDetector::gone(int rank, int waiting) const {
   return found;
 }
 
+// A kernel that read counts from device memory.
+Fault FailureDetector::wrong_count(int rank, const Progress& at) const {
+  const auto why = static_cast<cuda::CountFault>(at.wants_room);
+  Fault found = Fault::found_by(
+      options_.rank, StatusCode::kInvalidUsage,
+      why == cuda::CountFault::kExpectsOther ? at.peer : rank,
+      fault_texts::wrong_count({rank, at.peer, why, at.sent, at.taken}, at.gave_up_in));
+  found.own = at.gave_up_in;
+  return found;
+}
+
 // Kernels check their own deadlines: only they know whether they make progress.
 std::optional<Fault> FailureDetector::find_expired_kernel() const {
   if (gave_up_ == 0 || quiet_ns() < options_.patience_ns) return std::nullopt;
   for (const auto& [r, of] : of_) {
     if (!of.gave_up()) continue;
     const Progress& at = *of.progress;
+    if (at.sent != at.taken) return wrong_count(r, at);
     const double seconds = static_cast<double>(at.limit_ns) * 1e-9;
     const std::vector<int> missing = behind(r);
     Fault found = Fault::found_by(

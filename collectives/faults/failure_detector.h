@@ -88,6 +88,7 @@ class FailureDetector {
   std::optional<Fault> find_expired_kernel() const;
   std::optional<Fault> find_expired_wait() const;
   Fault gone(int rank, int waiting) const;
+  Fault wrong_count(int rank, const Progress& at) const;
 
   const Options options_;
   std::map<int, RankState> of_;  // by rank; only ranks that were reported

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/env.h"
+#include "kernels/cuda/counted_message_args.h"
 
 namespace rondo::fault_texts {
 namespace {
@@ -211,6 +212,30 @@ std::string timed_out_in_kernel(const KernelWait& wait, const CallRecord& call,
       wait.wants_room ? "take data" : "send data", wait.channel, wait.step,
       named ? "" : fmt::format("; {} did not make this call", list_of(missing)),
       limit_text(wait.seconds));
+}
+
+std::string wrong_count(const WrongCount& found, const CallRecord& call) {
+  const auto beyond = [&](const char* buffer, const char* direction) {
+    return fmt::format(
+        "rank {}: the part of {} {} rank {} ends at element {}, but its memory at element {}, in "
+        "{}",
+        found.rank, buffer, direction, found.peer, found.sent, found.taken, to_string(call));
+  };
+  switch (found.why) {
+    case cuda::CountFault::kAboveMaximum:
+      return fmt::format("rank {} sends {} elements to rank {}, more than maxcount {}, in {}",
+                         found.rank, found.sent, found.peer, found.taken, to_string(call));
+    case cuda::CountFault::kSendsBeyond:
+      return beyond("sendbuff", "for");
+    case cuda::CountFault::kReceivesBeyond:
+      return beyond("recvbuff", "from");
+    case cuda::CountFault::kExpectsOther:
+      break;
+  }
+  return fmt::format(
+      "rank {} sends {} elements to rank {}, which expects {} of it, in {}: sendcounts and "
+      "recvcounts of a pair must be equal",
+      found.peer, found.sent, found.rank, found.taken, to_string(call));
 }
 
 std::string gone_before(std::string_view name, Parting parting, std::string_view call,

@@ -15,6 +15,10 @@
 
 #include "base/types.h"
 
+namespace rondo::cuda {
+enum class CountFault : std::uint32_t;
+}
+
 namespace rondo::fault_texts {
 
 // A rank and the text of its call.
@@ -89,6 +93,14 @@ struct KernelWait {
 // missing: ranks that have not reached that launch.
 std::string timed_out_in_kernel(const KernelWait& wait, const CallRecord& call,
                                 std::span<const int> missing);
+
+// In device memory, as a kernel of `rank` found it.
+struct WrongCount {
+  int rank = -1, peer = -1;
+  cuda::CountFault why = {};
+  std::uint64_t sent = 0, taken = 0;
+};
+std::string wrong_count(const WrongCount& found, const CallRecord& call);
 
 // ---- ranks that are gone ----
 

@@ -29,10 +29,12 @@ struct Progress {
   std::int32_t peer = -1;      // the rank that it waited for
   std::int32_t channel = 0;    // channel of that wait
   std::uint32_t wants_room = 0;  // 1: it waited for the peer to take data; 0: to send data
+  // Where they differ: the kernel found a wrong count; wants_room is a cuda::CountFault.
+  std::uint64_t sent = 0, taken = 0;
   bool is_inside() const { return over < begun; }
   friend bool operator==(const Progress&, const Progress&) = default;
 };
-static_assert(sizeof(Progress) == 104);  // no padding
+static_assert(sizeof(Progress) == 120);  // no padding
 
 // A wait of a rank's stream or caller for ranks that the source knows.
 struct Wait {

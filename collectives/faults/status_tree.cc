@@ -23,7 +23,7 @@ struct ItemOnWire {
   std::int32_t awaited[kMaxAwaitedRanks] = {-1, -1, -1, -1, -1, -1, -1, -1};
   Progress progress;
 };
-static_assert(sizeof(ItemOnWire) == 168);
+static_assert(sizeof(ItemOnWire) == 184);
 
 std::optional<Wait> wait_in(const ItemOnWire& wire, int ranks) {
   Wait found{kMessageInWords, {}, std::isfinite(wire.limit_seconds) ? wire.limit_seconds : 0};

@@ -95,7 +95,9 @@ struct alignas(128) Control {
   std::uint64_t step;
   std::int32_t channel, peer;
   std::uint32_t wants_room;  // 1: waits for the peer to empty a slot; 0: for its data
-  BegunLaunch newest[2];     // call n of channel 0: [n % 2]
+  // Where they differ it was no wait, but a wrong count: wants_room is a CountFault.
+  std::uint64_t sent, taken;
+  BegunLaunch newest[2];  // call n of channel 0: [n % 2]
   ChannelProgress progress[kMaxChannels];
 };
 

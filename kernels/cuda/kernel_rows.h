@@ -41,6 +41,7 @@ const KernelEntry& row_of_connected_copy();
 const KernelEntry& row_of_ll_push_copy();
 const KernelEntry& row_of_wide_ll_push_copy();
 const KernelEntry& row_of_messages();
+const KernelEntry& row_of_counted_messages();
 const KernelEntry& row_of_fold_leaves();
 const KernelEntry& row_of_multicast(int row);  // row: kernel number - kFirstMulticastKernel
 

@@ -34,6 +34,7 @@ const KernelEntry& kernel_entry(int kernel) {
   }
   if (kernel == kConnectedCopyKernel) return row_of_connected_copy();
   if (kernel == kMessagesKernel) return row_of_messages();
+  if (kernel == kCountedMessagesKernel) return row_of_counted_messages();
   if (kernel >= kFirstMulticastKernel) return row_of_multicast(kernel - kFirstMulticastKernel);
   if (kernel == kLLPushCopyKernel) return row_of_ll_push_copy();
   // Kinds of rows have ascending number ranges: check the highest first.

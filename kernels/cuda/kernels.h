@@ -54,8 +54,9 @@ inline constexpr int kFirstLLPushKernel = kLLPushCopyKernel + 1;
 inline constexpr int kFirstMulticastKernel = kFirstLLPushKernel + kDataTypes * kMaths;
 inline constexpr int kMulticastKernels = 4;
 inline constexpr int kMessagesKernel = kFirstMulticastKernel + kMulticastKernels;
+inline constexpr int kCountedMessagesKernel = kMessagesKernel + 1;  // counts in device memory
 // Copies between processes through staging (staged_copy.h).
-inline constexpr int kStagedCopyKernel = kMessagesKernel + 1;
+inline constexpr int kStagedCopyKernel = kCountedMessagesKernel + 1;
 // Clears memory for lines (clear_lines.h).
 inline constexpr int kClearLinesKernel = kStagedCopyKernel + 1;
 // Tries P2P between two devices (p2p_probe.h).

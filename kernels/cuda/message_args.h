@@ -58,6 +58,14 @@ struct MessageLink {
   std::int32_t peer;
 };
 
+// A rank of the device, as the kernel sees it.
+struct MessageStation {
+  DeviceEnd* ends;
+  const MessageLink* links;  // in host memory: [peer * kDirections + direction]
+  std::uint32_t* waits;      // in host memory, by end: the awaited slot's number + 1
+  Control* control;
+};
+
 struct MessageArgs {
   CallRecord call;  // for reports of what a kernel waits for
   // An item: the part of a message that one channel moves, at one of its ends, which defines the
@@ -65,14 +73,9 @@ struct MessageArgs {
   // target.
   static constexpr std::uint16_t kCopy = 0xffff;  // instead of an end
   const void* at[kMaxMessageItems];               // address in the rank's buffer
-  std::uint64_t bytes[kMaxMessageItems];          // read by one function only: counts in device
-                                                  // memory would change nothing else
-  struct Station {
-    DeviceEnd* ends;
-    const MessageLink* links;  // in host memory: [peer * kDirections + direction]
-    std::uint32_t* waits;      // in host memory, by end: the awaited slot's number + 1
-    Control* control;
-  } station[kMaxMessageStations];
+  std::uint64_t bytes[kMaxMessageItems];
+  using Station = MessageStation;
+  Station station[kMaxMessageStations];
   std::uint16_t end[kMaxMessageItems];      // index of the end at the item's station
   std::uint8_t stations[kMaxMessageItems];  // index of the item's station
   std::uint8_t first[kMaxMessageCtas + 1];  // CTA b: items from first[b] to first[b + 1]

@@ -15,10 +15,13 @@
 // Requires of the host that cuts messages into items and launches: the first unfinished item of all
 // must be open, or the next to be opened, on both sides (message_launches.h). Cost: without waits,
 // one ring job and one posted store to the peer per slot.
+//
+// MessageKernel<CountedMessageArgs> is the same for messages whose sizes are in device memory
+// (counted_messages.h).
 #pragma once
 
+#include "kernels/cuda/counted_messages.h"
 #include "kernels/cuda/end_wait.h"
-#include "kernels/cuda/message_args.h"
 #include "kernels/cuda/signal_warp.h"
 #include "kernels/cuda/simple_mover.h"
 
@@ -32,8 +35,29 @@ struct WaitReporter {
   RONDO_FN void goes_on() const { device::store_relaxed<device::Scope::kSystem>(word, 0u); }
 };
 
-struct Messages {
-  using Args = MessageArgs;
+// The item that a lane of the control warp has open, and its progress.
+template <>
+struct OpenItem<MessageArgs> {
+  unsigned item = kNoMessageItem;
+  std::uint64_t moved = 0;
+
+  OpenItem() = default;
+  explicit RONDO_FN OpenItem(unsigned opened) : item(opened) {}
+  RONDO_FN std::uint64_t read_count(const MessageArgs&, EndAt) { return kNoHead; }
+  RONDO_FN std::uint64_t bytes(const MessageArgs& args) const { return args.bytes[item]; }
+  RONDO_FN bool is_over(const MessageArgs& args) const { return moved == args.bytes[item]; }
+  RONDO_FN std::uintptr_t at(const MessageArgs& args) const {
+    return reinterpret_cast<std::uintptr_t>(args.at[item]);
+  }
+  RONDO_FN std::uintptr_t target(const MessageArgs& args) const {  // of a copy
+    return reinterpret_cast<std::uintptr_t>(args.at[item + 1]);
+  }
+};
+
+template <class MessagesArgs>
+struct MessageKernel {
+  using Args = MessagesArgs;
+  using Open = OpenItem<Args>;
   static constexpr int kThreads = kMessageThreads;
   static constexpr int kCtas = 1;
 
@@ -53,16 +77,8 @@ struct Messages {
   }
 
  private:
-  static constexpr unsigned kNone = ~0u;
-  // The item that a lane of the control warp has open, and its progress.
-  struct Open {
-    unsigned item = kNone;
-    std::uint64_t moved = 0;
-  };
-  static RONDO_FN std::uint64_t bytes_of(const Args& args, unsigned item) {
-    return args.bytes[item];
-  }
-  static RONDO_FN const Args::Station& station_of(const Args& args, unsigned item) {
+  static constexpr unsigned kNone = kNoMessageItem;
+  static RONDO_FN const MessageStation& station_of(const Args& args, unsigned item) {
     return args.station[args.stations[item]];
   }
   static RONDO_FN DeviceEnd* end_of(const Args& args, unsigned item) {
@@ -98,11 +114,11 @@ struct Messages {
       }
       const bool chosen = device::lowest_bit(ready) == device::lane_index();
       if (!device::any(chosen && write_job(args, ring, &mine))) return;
-      const bool over = chosen && mine.moved == bytes_of(args, mine.item);
+      const bool over = chosen && mine.is_over(args);
       if (!device::any(over)) continue;
       const bool goes_on = over && next != last && shares_end(args, mine.item, next);
       if (over && !goes_on) save(end_of(args, mine.item));
-      if (over) mine = {goes_on ? next : kNone, 0};
+      if (over) mine = Open(goes_on ? next : kNone);
       if (device::any(goes_on)) ++next;
     }
   }
@@ -125,13 +141,13 @@ struct Messages {
     if (is_open || free == 0) return false;
     const unsigned place = device::lowest_bit(free);
     if (!args.copies(item)) load(station_of(args, item), args.end[item], end(place));
-    if (device::lane_index() == place) *mine = {item, 0};
+    if (device::lane_index() == place) *mine = Open(item);
     return true;
   }
   // Waits until one of the open items may continue. Reports the item of lane `place` as the waiter.
   static RONDO_FN bool wait_for_any(const Args& args, const Open& mine, unsigned place) {
     const unsigned item = device::shuffle(mine.item, place);
-    const Args::Station& station = station_of(args, item);
+    const MessageStation& station = station_of(args, item);
     const std::uint64_t step = end(place).step();
     return wait_together(
         [&] { return device::any(learns_to_go_on(args, mine)); }, station.control, args.call,
@@ -139,7 +155,7 @@ struct Messages {
         WaitReporter{station.waits + args.end[item], static_cast<std::uint32_t>(step) + 1});
   }
 
-  static RONDO_FN void load(const MessageArgs::Station& station, unsigned number, EndAt end) {
+  static RONDO_FN void load(const MessageStation& station, unsigned number, EndAt end) {
     DeviceEnd* const at = station.ends + number;
     const unsigned lane = device::lane_index();
     device::sync_warp();
@@ -189,9 +205,12 @@ struct Messages {
     const unsigned item = mine->item;
     const bool copies = args.copies(item), sends = !copies && args.sends(item);
     const bool receives = !copies && !sends;
-    const std::uint64_t left = bytes_of(args, item) - mine->moved;
+    const std::uint64_t head = mine->read_count(args, copies ? EndAt{0} : end());
+    if (head == kWrongCount) return fail_cta(), false;
+    const std::uint64_t left = mine->bytes(args) - mine->moved;
+    if (copies && left == 0) return true;
     const std::uint64_t maximum = copies ? left : end().slot_bytes();
-    const std::uint64_t bytes = left < maximum ? left : maximum;
+    const std::uint64_t bytes = head == kNoHead ? (left < maximum ? left : maximum) : 0;
     const unsigned number = ring.next();
     const std::uint32_t job = ring.at(number);
     std::uint64_t slot = 0, counter = 0, now = 0;
@@ -201,18 +220,21 @@ struct Messages {
       counter = reinterpret_cast<std::uintptr_t>(sends ? end().tail() : end().head());
       // Ordered by the signal warp's fence, through the workers.
       if (std::uint64_t* const used = end().used(); sends && used != nullptr)
-        device::store_relaxed<device::Scope::kSystem>(used + end().next_slot(), bytes);
+        device::store_relaxed<device::Scope::kSystem>(used + end().next_slot(),
+                                                      head == kNoHead ? bytes : sizeof(head));
+      if (head != kNoHead && sends)
+        device::store_relaxed<device::Scope::kSystem>(reinterpret_cast<std::uint64_t*>(slot), head);
       end().turn();
       end().set_step(now + 1);
     }
-    const auto at = reinterpret_cast<std::uintptr_t>(args.at[item]) + mine->moved;
+    const std::uintptr_t at = mine->at(args) + mine->moved;
     RONDO_NO_UNROLL
     for (unsigned w = 0; w < kJobWords; ++w) write_word(job + w, 0);
     write_word(job + kFrom, receives ? slot : 0);
     write_word(job + kTo, sends ? slot : 0);
     write_word(job + kOwn, receives ? 0 : at);
     write_word(job + kKeep, receives ? at : 0);
-    if (copies) write_word(job + kKeep, reinterpret_cast<std::uintptr_t>(args.at[item + 1]));
+    if (copies) write_word(job + kKeep, mine->target(args));
     write_word(job + kCount, bytes);
     write_word(job + kPosts, counter);
     write_word(job + kPosts + 1, now + 1);
@@ -233,5 +255,8 @@ struct Messages {
     }
   }
 };
+
+using Messages = MessageKernel<MessageArgs>;
+using CountedMessages = MessageKernel<CountedMessageArgs>;
 
 }  // namespace rondo::cuda

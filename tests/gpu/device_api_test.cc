@@ -14,7 +14,8 @@ const NamedLayout kApiPlaces[] = {
     {"four", as_processes(4, Gpus::kOneEach)},
     {"eight", as_processes(8, Gpus::kOneEach)},
     {"threads", {{{0, 1, 2}}}},
-    {"one_gpu", {{{0, 0, 0}}}},
+    // Their kernels wait for each other, so their streams must not share a hardware queue.
+    {"one_gpu", Layout{{{0, 0, 0}}}.under({{"RONDO_SIMT", "queues=own"}})},
     {"processes_on_one_gpu", as_processes(2, Gpus::kOne)},
     {"mixed", {{{0, 1}, {2}}}},
     {"pairs", as_processes(4, Gpus::kOneEach, {{"RONDO_SIMT", "p2p=pairs"}})},

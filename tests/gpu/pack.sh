@@ -17,7 +17,7 @@ command -v nvcc >/dev/null || {
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 limit=$((48 << 20)) from=build/cuda-90 pack=build/gpu-pack
 programs=(gpu_tests gpu_process_tests gpu_probe rondo nccl_contestant micro_device
-  device_api_check)
+  device_api_check moe_check)
 cmake --preset cuda-90 >/dev/null
 cmake --build --preset cuda-90 -j "${JOBS:-$(nproc)}" --target "${programs[@]}" rondo_shared \
   nccl_shared rondo_watch | tail -n 1

@@ -118,6 +118,22 @@ TEST(Limits, OneCooperativeKernelAtATimeWhereTheDriverHasItSo) {
   }
 }
 
+// Each of as many kernels as there may be streams waits for all others.
+TEST(Limits, StreamsWithQueuesOfTheirOwnNeverWaitForEachOther) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    TestDevice gpu({.devices = 1, .seed = seed, .queues = 32, .own_queues = true});
+    auto* const arrived = gpu.allocate<std::uint32_t>(1);
+    EXPECT_CUDA(calls::fill(arrived, 0, sizeof(*arrived), nullptr));
+    EXPECT_CUDA(calls::synchronize_device());
+    for (int stream = 0; stream < 31; ++stream)
+      EXPECT_CUDA(TestDevice::launch("meets", {.threads = 1}, gpu.stream(), [arrived] {
+        device::add_relaxed<Scope::kDevice>(arrived, 1u);
+        while (device::load_acquire<Scope::kDevice>(arrived) != 31) device::spin();
+      }));
+    EXPECT_CUDA(calls::synchronize_device());
+  }
+}
+
 TEST(Limits, CallsWaitWhereAQueueIsFull) {
   TestDevice gpu({.devices = 1, .queues = 2, .commands = 4});
   const GpuStream full = gpu.stream(), other = gpu.stream();

@@ -162,19 +162,37 @@ std::optional<MemoryBlock> MemoryRegistry::find(const void* pointer, std::size_t
   return found;
 }
 
-std::optional<int> MemoryRegistry::known_device(const void* pointer) {
-  auto* const at = const_cast<std::byte*>(static_cast<const std::byte*>(pointer));
-  const auto begins_before = [at](auto& ranges) {
-    const auto after = ranges.upper_bound(at);
-    return after == ranges.begin() ? ranges.end() : std::prev(after);
-  };
+namespace {
+
+// The last range that begins at or before the address; else the end.
+template <class Ranges>
+auto begins_before(Ranges& ranges, const std::byte* at) {
+  const auto after = ranges.upper_bound(const_cast<std::byte*>(at));
+  return after == ranges.begin() ? ranges.end() : std::prev(after);
+}
+
+}  // namespace
+
+std::map<std::byte*, MemoryRegistry::Allocation>::iterator MemoryRegistry::allocation_at(
+    const std::byte* at) {
+  const auto found = begins_before(allocated_, at);
+  return found != allocated_.end() && at < found->first + found->second.bytes() ? found
+                                                                                : allocated_.end();
+}
+
+std::optional<std::size_t> MemoryRegistry::room_at(const void* pointer) {
+  const auto* const at = static_cast<const std::byte*>(pointer);
   std::lock_guard lock(mutex_);
-  if (const auto own = begins_before(allocated_); own != allocated_.end()) {
-    const Allocation& memory = own->second;
-    if (at < own->first + (memory.memory ? memory.memory->bytes() : memory.asked))
-      return memory.device;
-  }
-  const auto added = begins_before(known_);
+  const auto own = allocation_at(at);
+  if (own == allocated_.end()) return std::nullopt;
+  return static_cast<std::size_t>(own->first + own->second.bytes() - at);
+}
+
+std::optional<int> MemoryRegistry::known_device(const void* pointer) {
+  const auto* const at = static_cast<const std::byte*>(pointer);
+  std::lock_guard lock(mutex_);
+  if (const auto own = allocation_at(at); own != allocated_.end()) return own->second.device;
+  const auto added = begins_before(known_, at);
   if (added != known_.end() && at < added->first + added->second.bytes) return added->second.device;
   return std::nullopt;
 }

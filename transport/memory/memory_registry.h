@@ -79,6 +79,9 @@ class MemoryRegistry {
   // add(), because the registry also learns when it ends.
   std::optional<int> known_device(const void* pointer);
 
+  // Bytes from a pointer into memory from allocate() to its end; nullopt: other memory.
+  std::optional<std::size_t> room_at(const void* pointer);
+
   // The block that contains [pointer, pointer + bytes).
   std::optional<MemoryBlock> find(const void* pointer, std::size_t bytes);
   Result<MemoryHandle> export_block(const MemoryBlock& block);
@@ -104,12 +107,16 @@ class MemoryRegistry {
     int device;
     std::size_t asked;
     std::uint64_t number = 0;
+
+    std::size_t bytes() const { return memory ? memory->bytes() : asked; }
   };
 
   // The other process, the number and base of its block; the devices here.
   using ImportKey = std::tuple<ProcessId, std::uint64_t, std::uint64_t, std::vector<int>>;
 
   bool report_end(std::uint64_t number);
+  // The memory from allocate() that contains the address; else the end. With the mutex.
+  std::map<std::byte*, Allocation>::iterator allocation_at(const std::byte* at);
   std::optional<Allocation> forget(void* pointer);
   OwnMemory own(void* made);
   Result<ImportedMemory> map_imported(const MemoryHandle& handle, std::span<const int> devices);

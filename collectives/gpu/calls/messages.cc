@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gpu/calls/messages.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "collectives/faults/fault_texts.h"
 #include "kernels/cuda/kernels.h"
@@ -38,6 +40,31 @@ std::vector<ProcessMessage> messages_of_collective(const CallRecord& record, int
   const auto add = [&](int from, int to) {
     if (auto message = message_between(from, to, record, call_of(from), call_of(to)))
       messages.push_back(*message);
+  };
+  for (const int own : here)
+    for (int peer = 0; peer < ranks; ++peer) {
+      add(own, peer);
+      if (call_of(peer) == nullptr) add(peer, own);
+    }
+  return messages;
+}
+
+std::vector<ProcessMessage> messages_of_counts(const CallRecord& record, int ranks,
+                                               std::span<const int> here,
+                                               const std::function<const Call*(int)>& call_of) {
+  std::vector<ProcessMessage> messages;
+  const auto add = [&](int from, int to) {
+    const Call *const sender = call_of(from), *const receiver = call_of(to);
+    ProcessMessage& message = messages.emplace_back(ProcessMessage{from, to, record});
+    message.in_collective = true;
+    if (sender != nullptr) {
+      message.send = sender->send;
+      message.sender = sender->counts.get();
+    }
+    if (receiver != nullptr) {
+      message.receive = receiver->receive;
+      message.receiver = receiver->counts.get();
+    }
   };
   for (const int own : here)
     for (int peer = 0; peer < ranks; ++peer) {
@@ -135,6 +162,68 @@ void MessagesByKernel::carry(const ProcessMessage& message, const MessageSlots::
   }
 }
 
+namespace {
+
+std::vector<PlannedMessages> with_record(std::vector<MessageLaunch> planned,
+                                         const CallRecord& record) {
+  std::vector<PlannedMessages> launches;
+  for (MessageLaunch& one : planned) {
+    one.args.call = record;
+    launches.push_back({std::move(one), std::nullopt});
+  }
+  return launches;
+}
+
+// The planned lists, of messages of the largest size. A pair has the channels that such a message
+// would have: both sides count the same.
+void count_on_device(std::span<const ProcessMessage> messages,
+                     const std::function<cuda::Control*(int rank)>& report_at,
+                     std::vector<PlannedMessages>* launches) {
+  // By rank and its end of the pair; of a copy by both ranks.
+  std::map<std::pair<int, int>, std::uint8_t> channels, numbered;
+  const auto pair_of = [](const PlannedMessages& launch, int item) {
+    const int rank = launch.ranks[launch.args.stations[item]];
+    if (launch.args.copies(static_cast<unsigned>(item)))
+      return std::pair(rank, -1 - launch.ranks[launch.args.stations[item + 1]]);
+    return std::pair(rank, launch.args.end[item] / cuda::kMessageChannels);
+  };
+  const auto each_item = [&](const auto& act) {
+    for (PlannedMessages& launch : *launches)
+      for (int item = 0; item < launch.args.first[launch.ctas];
+           item += launch.args.copies(static_cast<unsigned>(item)) ? 2 : 1)
+        act(launch, item);
+  };
+  each_item([&](const PlannedMessages& launch, int item) { ++channels[pair_of(launch, item)]; });
+  for (PlannedMessages& launch : *launches) {
+    const cuda::MessageArgs& planned = launch.args;
+    cuda::CountedMessageArgs& args = launch.counted.emplace();
+    args.call = planned.call;
+    args.element_bytes = static_cast<std::uint32_t>(size_of(planned.call.type));
+    std::copy(std::begin(planned.station), std::end(planned.station), args.station);
+    std::copy(std::begin(planned.end), std::end(planned.end), args.end);
+    std::copy(std::begin(planned.stations), std::end(planned.stations), args.stations);
+    std::copy(std::begin(planned.first), std::end(planned.first), args.first);
+    for (std::size_t s = 0; s < launch.ranks.size(); ++s) {
+      args.rank[s] = launch.ranks[s];
+      args.reports[s] = report_at(launch.ranks[s]);
+      for (const ProcessMessage& message : messages) {
+        if (message.from == args.rank[s] && message.sender != nullptr)
+          args.counts[s] = *message.sender;
+        if (message.to == args.rank[s] && message.receiver != nullptr)
+          args.counts[s] = *message.receiver;
+      }
+    }
+  }
+  each_item([&](PlannedMessages& launch, int item) {
+    cuda::CountedMessageArgs& args = *launch.counted;
+    args.channels[item] = channels[pair_of(launch, item)];
+    if (args.copies(static_cast<unsigned>(item)))
+      args.channels[item + 1] = numbered[pair_of(launch, item)]++;
+  });
+}
+
+}  // namespace
+
 Result<MessagesByKernel::Launches> MessagesByKernel::prepare(
     std::span<const ProcessMessage> messages, int* peer) {
   std::vector<MessageMove> moves;
@@ -149,24 +238,43 @@ Result<MessagesByKernel::Launches> MessagesByKernel::prepare(
     }
   }
   const DeviceConnections& connections = *options_.connections;
-  Launches launches = plan_message_launches(moves, connections.layout().ranks(), options_.max_ctas);
-  for (MessageLaunch& launch : launches) {
-    launch.args.call = messages.front().record;
+  Launches launches =
+      with_record(plan_message_launches(moves, connections.layout().ranks(), options_.max_ctas),
+                  messages.front().record);
+  for (PlannedMessages& launch : launches)
     for (std::size_t s = 0; s < launch.ranks.size(); ++s)
       launch.args.station[s] = connections.message_station(launch.ranks[s]);
-  }
+  if (messages.front().sender != nullptr || messages.front().receiver != nullptr)
+    count_on_device(
+        messages, [&](int rank) { return connections.control(rank); }, &launches);
   return launches;
 }
 
-Status MessagesByKernel::enqueue(const Launches& launches, GpuStream stream) const {
-  for (const MessageLaunch& launch : launches) {
+std::vector<PlannedMessages> counted_copies(
+    std::span<const ProcessMessage> messages, int ranks, int max_ctas,
+    const std::function<cuda::Control*(int rank)>& report_at) {
+  std::vector<MessageMove> moves;
+  for (const ProcessMessage& one : messages)
+    moves.push_back({one.from, one.to, one.send, one.receive, one.bytes(), {}});
+  std::vector<PlannedMessages> launches =
+      with_record(plan_message_launches(moves, ranks, max_ctas), messages.front().record);
+  count_on_device(messages, report_at, &launches);
+  return launches;
+}
+
+Status enqueue_messages(std::span<const PlannedMessages> launches, GpuStream stream) {
+  for (const PlannedMessages& launch : launches) {
     GpuLaunch made;
-    made.kernel = cuda::kMessagesKernel;
+    made.kernel = launch.counted ? cuda::kCountedMessagesKernel : cuda::kMessagesKernel;
     made.grid = static_cast<unsigned>(launch.ctas);
     made.block = launch.threads;
     made.shared_bytes = cuda::kConnectedShared;
     made.arguments = &launch.args;
     made.argument_bytes = sizeof(launch.args);
+    if (launch.counted) {
+      made.arguments = &*launch.counted;
+      made.argument_bytes = sizeof(*launch.counted);
+    }
     made.remote_domain = true;
     RONDO_CHECK_OK(check(gpu_api()->launch(made, stream), "a kernel launch"));
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "collectives/gpu/channels/device_connections.h"
 #include "collectives/gpu/channels/message_slots.h"
 #include "collectives/gpu/plan/message_launches.h"
+#include "kernels/cuda/counted_message_args.h"
 
 namespace rondo::gpu {
 
@@ -25,6 +27,8 @@ struct ProcessMessage {
   const void* send = nullptr;  // set if this process sends
   void* receive = nullptr;     // set if it receives; both: between ranks of one device (by kernels)
   bool in_collective = false;  // it has been announced
+  // Its size is in device memory, and these are the whole buffers of ranks here; null: not so.
+  const cuda::DeviceCounts *sender = nullptr, *receiver = nullptr;
 
   std::uint64_t bytes() const { return record.count * size_of(record.type); }
   bool is_within() const { return send != nullptr && receive != nullptr; }
@@ -35,6 +39,12 @@ struct ProcessMessage {
 std::vector<ProcessMessage> messages_of_collective(const CallRecord& record, int ranks,
                                                    std::span<const int> here,
                                                    const std::function<const Call*(int)>& call_of);
+
+// The same of an all-to-all whose counts are in device memory, also to the ranks themselves. The
+// calls must live until the messages are prepared.
+std::vector<ProcessMessage> messages_of_counts(const CallRecord& record, int ranks,
+                                               std::span<const int> here,
+                                               const std::function<const Call*(int)>& call_of);
 
 // The sends and receives of a rank's group. A message of the rank to itself is sent and received in
 // the same group; these two become one message with both buffers, in their order.
@@ -47,6 +57,12 @@ Result<std::vector<ProcessMessage>> messages_of_group(int rank, std::span<const 
 //
 // Guarantees: a call waits for no work of the device, not even for the first message of a pair.
 // Cost: one launch per group; for the first message of a pair its memory (message_slots.h).
+struct PlannedMessages : MessageLaunch {
+  std::optional<cuda::CountedMessageArgs> counted;  // in place of `args`
+};
+
+Status enqueue_messages(std::span<const PlannedMessages> launches, GpuStream stream);
+
 class MessagesByKernel {
  public:
   struct Options {
@@ -63,11 +79,14 @@ class MessagesByKernel {
   };
   explicit MessagesByKernel(Options options) : options_(std::move(options)) {}
 
-  // Messages of ranks of one device. One caller at a time in prepare(); ranks may enqueue at once.
-  using Launches = std::vector<MessageLaunch>;
+  // Messages of ranks of one device, all with counts in device memory or none. One caller at a time
+  // in prepare(); ranks may enqueue at once.
+  using Launches = std::vector<PlannedMessages>;
   // peer: the rank that an error is about, if any.
   Result<Launches> prepare(std::span<const ProcessMessage> messages, int* peer = nullptr);
-  Status enqueue(const Launches& launches, GpuStream stream) const;
+  Status enqueue(const Launches& launches, GpuStream stream) const {
+    return enqueue_messages(launches, stream);
+  }
 
  private:
   Result<MessageShape> shape_for(const ProcessMessage& message);
@@ -78,5 +97,11 @@ class MessagesByKernel {
   const Options options_;
   std::map<std::pair<int, int>, MessageShape> shapes_;  // of pairs with known channels
 };
+
+// Messages between ranks of one device, whose sizes are in device memory. report_at: where a kernel
+// reports a wrong count of this rank.
+std::vector<PlannedMessages> counted_copies(
+    std::span<const ProcessMessage> messages, int ranks, int max_ctas,
+    const std::function<cuda::Control*(int rank)>& report_at);
 
 }  // namespace rondo::gpu

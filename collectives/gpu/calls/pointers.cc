@@ -2,6 +2,7 @@
 #include "collectives/gpu/calls/pointers.h"
 
 #include <cstdint>
+#include <limits>
 
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
@@ -66,6 +67,14 @@ Result<void*> BufferAddresses::of(const void* pointer, Collective which, const c
               "{} : {} {} is host memory that CUDA device {} cannot reach: allocate it with "
               "cudaMalloc, cudaHostAlloc or ncclMemAlloc, or set RONDO_DEVICE=host",
               rondo::name(which), name, pointer, device_);
+}
+
+Result<std::size_t> BufferAddresses::room_at(const void* pointer) {
+  if (const auto room = memory_registry().room_at(pointer)) return *room;
+  RONDO_TRY(const GpuPointer info, ask(pointer));
+  if (info.bytes == 0) return std::numeric_limits<std::size_t>::max();
+  return static_cast<std::size_t>(static_cast<const std::byte*>(info.base) + info.bytes -
+                                  static_cast<const std::byte*>(pointer));
 }
 
 bool uses_send(const Call& call, int rank) {

@@ -28,6 +28,10 @@ class BufferAddresses {
   // Address of the buffer for kernels of the device.
   Result<void*> of(const void* pointer, Collective which, const char* name);
 
+  // Bytes from the pointer to the end of its allocation; the maximum if that is unknown: memory of
+  // cudaMalloc and ncclMemAlloc is known.
+  Result<std::size_t> room_at(const void* pointer);
+
  private:
   Result<GpuPointer> ask(const void* pointer);
 

@@ -11,6 +11,20 @@ namespace {
 
 std::uint64_t word(const std::uint64_t& from) { return HostAtomics::load_acquire(from); }
 
+// What a kernel wrote when it gave up, if it did.
+void add_report(const cuda::Control& control, Progress* found) {
+  if (HostAtomics::load_acquire(control.gave_up) == 0) return;
+  found->gave_up = 1;
+  found->gave_up_in = control.call;
+  found->limit_ns = control.limit_ns;
+  found->peer = control.peer;
+  found->channel = control.channel;
+  found->step = control.step;
+  found->wants_room = control.wants_room;
+  found->sent = control.sent;
+  found->taken = control.taken;
+}
+
 }  // namespace
 
 bool gave_up(const DeviceConnections& connections, int rank) {
@@ -30,14 +44,7 @@ Progress progress_of(const DeviceConnections& connections, int rank) {
     found.launch = newest->call;
     found.launches = newest->number;
   }
-  if (!gave_up(connections, rank)) return found;
-  found.gave_up = 1;
-  found.gave_up_in = control.call;
-  found.limit_ns = control.limit_ns;
-  found.peer = control.peer;
-  found.channel = control.channel;
-  found.step = control.step;
-  found.wants_room = control.wants_room;
+  add_report(control, &found);
   return found;
 }
 
@@ -53,6 +60,17 @@ std::optional<Fault> kernel_fault(const DeviceConnections& connections, int rank
   FailureDetector detector({rank, connections.layout().ranks()});
   for (int r = 0; r < connections.layout().ranks(); ++r)
     detector.report(r, progress_of(connections, r));
+  return detector.verdict();
+}
+
+std::optional<Fault> count_fault(std::span<const cuda::Control> reports,
+                                 std::span<const int> ranks) {
+  FailureDetector detector({ranks.front(), static_cast<int>(ranks.size())});
+  for (std::size_t place = 0; place < ranks.size(); ++place) {
+    Progress now;
+    add_report(reports[place], &now);
+    detector.report(ranks[place], now);
+  }
   return detector.verdict();
 }
 

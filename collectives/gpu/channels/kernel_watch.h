@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "base/atomics.h"
 #include "collectives/faults/fault.h"
@@ -30,5 +31,8 @@ void for_each_message_wait(const DeviceConnections& connections, int rank, const
 bool gave_up(const DeviceConnections& connections, int rank);  // a kernel of this rank
 // Why a kernel of this rank of one host gave up, if one did.
 std::optional<Fault> kernel_fault(const DeviceConnections& connections, int rank);
+// A wrong count that a kernel of these ranks, all in one process, has reported.
+std::optional<Fault> count_fault(std::span<const cuda::Control> reports,
+                                 std::span<const int> ranks);
 
 }  // namespace rondo::gpu

@@ -66,7 +66,8 @@ InternodeEdges::~InternodeEdges() {
 }
 
 Status InternodeEdges::open(ProcessMeeting meeting) {
-  RONDO_CHECK_OK(check(gpu_api()->load_kernel(cuda::kMessagesKernel), "loading kernels"));
+  for (const int kernel : {cuda::kMessagesKernel, cuda::kCountedMessagesKernel})
+    RONDO_CHECK_OK(check(gpu_api()->load_kernel(kernel), "loading kernels"));
   const topology::NearNics near =
       near_by_orders(plan_.orders, state_.members.shape, rank_, state_.members.near_nics());
   constexpr int kStreams = 1;  // channels are parallel enough

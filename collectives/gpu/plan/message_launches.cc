@@ -27,6 +27,7 @@ struct Part {
   bool sends() const { return of->send != nullptr; }
   std::size_t items() const { return copies() ? 2 : 1; }
   int rank() const { return sends() ? of->from : of->to; }  // on this device
+  int target() const { return copies() ? of->to : rank(); }
   int end() const {
     return sends() ? cuda::message_end(of->to, cuda::kOutgoing, channel)
                    : cuda::message_end(of->from, cuda::kIncoming, channel);
@@ -108,17 +109,17 @@ MessageLaunch deal(std::span<const Part> parts, std::vector<int> ranks, int max_
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (cta_of[i] != cta) continue;
       const Part& part = parts[i];
-      const auto station =
-          std::find(launch.ranks.begin(), launch.ranks.end(), part.rank()) - launch.ranks.begin();
-      const auto add = [&](const void* buffer, std::uint64_t bytes) {
+      const auto add = [&](int rank, const void* buffer, std::uint64_t bytes) {
+        const auto station =
+            std::find(launch.ranks.begin(), launch.ranks.end(), rank) - launch.ranks.begin();
         launch.args.at[next] = static_cast<const std::byte*>(buffer) + part.at;
         launch.args.bytes[next] = bytes;
         launch.args.end[next] =
             part.copies() ? cuda::MessageArgs::kCopy : static_cast<std::uint16_t>(part.end());
         launch.args.stations[next++] = static_cast<std::uint8_t>(station);
       };
-      add(part.sends() ? part.of->send : part.of->receive, part.bytes);
-      if (part.copies()) add(part.of->receive, 0);
+      add(part.rank(), part.sends() ? part.of->send : part.of->receive, part.bytes);
+      if (part.copies()) add(part.target(), part.of->receive, 0);
     }
   }
   launch.args.first[launch.ctas] = static_cast<std::uint8_t>(next);
@@ -155,10 +156,14 @@ std::vector<MessageLaunch> plan_message_launches(std::span<const MessageMove> mo
       for (std::size_t j = i; j < parts.size() && parts[j].distance == parts[i].distance; ++j)
         whole += parts[j].items();
     if (items + parts[i].items() > kMax || (whole <= kMax && items + whole > kMax)) end_at(i);
-    if (std::find(stations.begin(), stations.end(), parts[i].rank()) == stations.end()) {
-      if (stations.size() == cuda::kMaxMessageStations) end_at(i);
-      stations.push_back(parts[i].rank());
-    }
+    const auto lacks = [&](int rank) {
+      return std::find(stations.begin(), stations.end(), rank) == stations.end();
+    };
+    const std::size_t more = (lacks(parts[i].rank()) ? 1u : 0u) +
+                             (parts[i].target() != parts[i].rank() && lacks(parts[i].target()));
+    if (stations.size() + more > cuda::kMaxMessageStations) end_at(i);
+    for (const int rank : {parts[i].rank(), parts[i].target()})
+      if (lacks(rank)) stations.push_back(rank);
     items += parts[i].items();
   }
   end_at(parts.size());

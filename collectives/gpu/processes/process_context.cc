@@ -48,8 +48,9 @@ Status ProcessContext::open(std::vector<ProcessSockets> sockets) {
     RONDO_CHECK_OK(shared.connections->lazy().make_zeroed());
   }
   if (shared.multicast) shared.multicast->list_in(*device_memory);
-  if (messages_are_kernels())
-    RONDO_CHECK_OK(check(gpu_api()->load_kernel(cuda::kMessagesKernel), "loading kernels"));
+  for (const int kernel : {cuda::kMessagesKernel, cuda::kCountedMessagesKernel})
+    if (messages_are_kernels())
+      RONDO_CHECK_OK(check(gpu_api()->load_kernel(kernel), "loading kernels"));
   return ok_status();
 }
 

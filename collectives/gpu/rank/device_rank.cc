@@ -158,7 +158,8 @@ void DeviceRank::record(std::span<const Call> calls) {
 // As all ranks plan it, except for what other ranks' limits change. The host may do any call of
 // hosted_.
 profiler::Way DeviceRank::way_of(const Call& call) const {
-  if (hosted_ || is_point_to_point(call) || is_ordered(call.record.collective)) return {};
+  if (hosted_ || is_point_to_point(call) || is_ordered(call.record.collective) || call.counts)
+    return {};
   DevicePlanFacts facts = team_->plan_facts();
   facts.in_windows = call.send_windows != nullptr && call.receive_windows != nullptr;
   facts.max_channels = std::min(facts.max_channels, call.limits.max_ctas);

@@ -76,6 +76,7 @@ class DeviceRank : public GpuRank {
   Status copy_alone(const Call& call);
 
   bool adopt_kernel_fault() override;
+  bool may_count_on_device() const override { return team_->may_count_on_device(); }
 
   Result<int> open_window(const Exchange& exchange, void* memory, std::size_t bytes,
                           bool symmetric) override;

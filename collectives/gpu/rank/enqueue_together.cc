@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <type_traits>
 
 #include "collectives/gpu/agree/control_segment.h"
 #include "collectives/gpu/calls/pointers.h"
@@ -9,12 +10,36 @@
 #include "collectives/gpu/rank/device_rank.h"
 #include "collectives/gpu/rank/entry_points.h"
 #include "collectives/host/rank_state.h"
+#include "kernels/cuda/counted_message_args.h"
 #include "transport/cuda/device.h"
 #include "transport/cuda/stream_event.h"
 #include "transport/cuda/streams.h"
 
 namespace rondo::gpu {
 namespace {
+
+Status resolve_counts(BufferAddresses& addresses, const Buffers& given, Call& call) {
+  cuda::DeviceCounts& counts = *call.counts;
+  const auto resolve_one = [&](auto*& at, const char* name) -> Status {
+    if (at == nullptr) return ok_status();
+    RONDO_TRY(void* const found, addresses.of(at, call.record.collective, name));
+    at = static_cast<std::remove_reference_t<decltype(at)>>(found);
+    return ok_status();
+  };
+  RONDO_CHECK_OK(resolve_one(counts.sent, "sendcounts"));
+  RONDO_CHECK_OK(resolve_one(counts.sent_at, "sdispls"));
+  RONDO_CHECK_OK(resolve_one(counts.expected, "recvcounts"));
+  RONDO_CHECK_OK(resolve_one(counts.received_at, "rdispls"));
+  RONDO_CHECK_OK(resolve_one(counts.received, "received"));
+  counts.send = static_cast<const std::byte*>(call.send);
+  counts.receive = static_cast<std::byte*>(call.receive);
+  const std::size_t element = size_of(call.record.type);
+  RONDO_TRY(const std::size_t send_room, addresses.room_at(given.send));
+  RONDO_TRY(const std::size_t receive_room, addresses.room_at(given.receive));
+  counts.send_room = send_room / element;
+  counts.receive_room = receive_room / element;
+  return ok_status();
+}
 
 // Gives the call the addresses that its device uses. Checks the buffers.
 Status resolve(RankState& state, BufferAddresses& addresses, Call& call) {
@@ -43,6 +68,7 @@ Status resolve(RankState& state, BufferAddresses& addresses, Call& call) {
   DeviceRank::of(state).look_for_windows(&call, given);
   if (call.window >= 0 && call.record.count > 0)
     RONDO_CHECK_OK(DeviceRank::of(state).find_window_of(&call));
+  if (call.counts) RONDO_CHECK_OK(resolve_counts(addresses, given, call));
   if (call.late_scalar != nullptr) {
     RONDO_TRY(call.late_scalar, addresses.of(call.late_scalar, which, "scalar"));
   }

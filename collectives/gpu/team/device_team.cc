@@ -214,6 +214,12 @@ Status DeviceTeam::join(int place) {
 bool DeviceTeam::kernel_gave_up(int place, std::optional<Fault>* why) const {
   const int rank = rank_at(place);
   const DeviceConnections* const of = context_.connections;
+  if (edges() == nullptr) {
+    const std::lock_guard lock(mutex_);
+    if (context_.reports() != nullptr)
+      *why = count_fault({context_.reports(), context_.here.size()}, context_.here);
+    if (*why) return true;
+  }
   if (of == nullptr || !gave_up(*of, rank)) return false;
   if (context_.facts.hosts > 1) return true;  // rank 0 reports why
   *why = kernel_fault(*of, rank);

@@ -56,6 +56,7 @@ class DeviceTeam {
   // A tuner plugin's preferences, equal on all ranks. Each rank calls it before its first call; the
   // first one's value counts.
   void set_tuned(const std::shared_ptr<const TunedWays>& ways);
+  bool may_count_on_device() const { return context_.may_count_on_device(); }
   // Whether the rank's device must be current even for calls on streams that the program created.
   // (A default stream belongs to the current device.)
   bool needs_device() const { return edges() != nullptr; }
@@ -95,7 +96,7 @@ class DeviceTeam {
 
   const std::uint32_t made_in_;  // fork_generation()
   TeamContext context_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable launched_;
   Status failure_;           // ended the team: nothing is launched after it
   bool has_graphs_ = false;  // some call was captured

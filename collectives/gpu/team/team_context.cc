@@ -2,6 +2,7 @@
 #include "collectives/gpu/team/team_context.h"
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 #include "collectives/gpu/launch/strategies.h"
@@ -45,6 +46,7 @@ Status TeamContext::open() {
   RONDO_CHECK_OK(scope.entered());
   if (is_hosted()) return ok_status();
   RONDO_CHECK_OK(load_kernels_of(facts));
+  if (edges == nullptr) RONDO_CHECK_OK(load_kernels({cuda::kCountedMessagesKernel}, {}));
   RONDO_TRY(max_ctas, max_direct_ctas(options.device));
   if (edges == nullptr)
     RONDO_CHECK_OK(order.open({.device = options.device,
@@ -74,6 +76,16 @@ void TeamContext::set_tuned(std::shared_ptr<const TunedWays> ways) {
   if (tuned) return;
   tuned = std::move(ways);
   facts.tuned = tuned.get();
+}
+
+Status TeamContext::open_reports() {
+  if (report_memory) return ok_status();
+  const RelaxedCapture relaxed;
+  RONDO_TRY(report_memory, allocate_pinned(here.size() * sizeof(cuda::Control),
+                                           "pinned memory for reports of kernels"));
+  for (std::size_t place = 0; place < here.size(); ++place)
+    new (report_memory.get() + place * sizeof(cuda::Control)) cuda::Control{};
+  return ok_status();
 }
 
 LaunchPosition TeamContext::site_of_first(const JointCall& call) const {

@@ -24,6 +24,8 @@
 #include "collectives/gpu/order/stream_order.h"
 #include "collectives/gpu/plan/gpu_plan.h"
 #include "collectives/planner/recent_device_plans.h"
+#include "kernels/cuda/connected_args.h"
+#include "transport/memory/own_memory.h"
 
 namespace rondo::gpu {
 
@@ -59,6 +61,7 @@ struct TeamContext {
   DeviceConnections* connections = nullptr;    // null: not needed
   const MulticastMemory* multicast = nullptr;  // null: not possible
   int max_ctas = 1;                            // per direct launch
+  OwnMemory report_memory;                     // pinned; null: not needed yet
   // True until a thread that launches did not have the stream's device current.
   bool is_current = true;
 
@@ -71,6 +74,13 @@ struct TeamContext {
   bool is_here(int rank) const { return std::binary_search(here.begin(), here.end(), rank); }
   bool is_alone() const { return here.size() == 1; }
   bool is_hosted() const { return !options.plan.why_proxy.empty(); }  // no kernels: a HostProxy
+  // Kernels move all messages between ranks.
+  bool may_count_on_device() const {
+    return !is_hosted() && (edges == nullptr || edges->does_own_messages());
+  }
+  // If all ranks are here: where kernels report wrong counts, by place; null: none was launched.
+  Status open_reports();
+  cuda::Control* reports() const { return reinterpret_cast<cuda::Control*>(report_memory.get()); }
 
   // site_of(): a launch of the rank at this place, on its stream. site_of_first(): a launch for all
   // ranks, on a stream of the first one; on the device's own stream, if the handle would name

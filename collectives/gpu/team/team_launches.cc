@@ -23,6 +23,7 @@ Status TeamLaunches::collective(int place, JointCall& call, Mismatch* mismatch) 
     return ordered_.enqueue(call, mismatch);
   }
   const bool captured = capturing(call.posted[place].capture);
+  if (last.counts) return counted(place, call, mismatch);
   RONDO_TRY(const std::optional<DevicePlan> plan, plan_of(call));
   call.plan_as(plan.value_or(DevicePlan{}));
   if (!plan) {
@@ -250,6 +251,32 @@ Status TeamLaunches::as_messages(const JointCall& call, Mismatch* mismatch) {
                  {team_.site_of_first(call), call.posted, set_of_all(team_.places()),
                   StreamOrder::Kind::kCollective},
                  nullptr, mismatch);
+}
+
+Status TeamLaunches::counted(int place, JointCall& call, Mismatch* mismatch) {
+  RONDO_CHECK_OK(flush(place));
+  call.plan_as(DevicePlan{});
+  const LaunchPosition site = team_.site_of_first(call);
+  if (team_.edges != nullptr)
+    RONDO_CHECK_OK(team_.edges->announce(call.record, capturing(site.capture), mismatch));
+  const auto call_of = [&](int rank) {
+    return team_.is_here(rank) ? &call.posted[team_.place_of(rank)].call : nullptr;
+  };
+  const std::vector<ProcessMessage> messages =
+      messages_of_counts(call.record, team_.ranks(), team_.here, call_of);
+  if (team_.edges != nullptr)
+    return outside(messages,
+                   {site, call.posted, set_of_all(team_.places()), StreamOrder::Kind::kCollective},
+                   nullptr, mismatch);
+  const DeviceScope scope(team_.options.device);
+  RONDO_CHECK_OK(scope.entered());
+  RONDO_CHECK_OK(team_.open_reports());
+  RONDO_CHECK_OK(team_.begin_launch(site, call));
+  RONDO_CHECK_OK(enqueue_messages(
+      counted_copies(messages, team_.ranks(), direct_ctas(call.max_ctas(), team_.here.size()),
+                     [this](int rank) { return &team_.reports()[team_.place_of(rank)]; }),
+      site.stream));
+  return team_.end_launch(site);
 }
 
 Status TeamLaunches::outside(std::span<const ProcessMessage> messages, const Launch& launch,

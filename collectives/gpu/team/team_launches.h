@@ -59,6 +59,8 @@ class TeamLaunches {
   Status elsewhere(const JointCall& call, Mismatch* mismatch);
   // Every rank's part of a gather, scatter or all-to-all.
   Status as_messages(const JointCall& call, Mismatch* mismatch);
+  // Every rank's part of an all-to-all whose counts are in device memory.
+  Status counted(int place, JointCall& call, Mismatch* mismatch);
   void warn_of_kernels(const JointCall& call);
   LaunchPosition site_of(int place, const JointCall& call) const;
   bool is_in_windows(const JointCall& call) const;

@@ -102,9 +102,13 @@ def programs() -> list[Stage]:
         Stage("watch.ours-2", f"{words} {{lib}}/libnccl.so.2 2 entered", 60, 208, "programs",
               needs="bin:nccl_contestant"),
     ]  # fmt: skip
-    device_api = Stage("device-api", "{bin}/device_api_check 4", 30, 205, "programs", alone=True,
-                       needs="bin:device_api_check")  # fmt: skip
-    return [*torch, *clients, *watched, device_api]
+    device_api = [
+        Stage(name, "{bin}/" + program + " 4", 30, at, "programs", alone=True,
+              needs=f"bin:{program}")
+        for name, program, at in (("device-api", "device_api_check", 205),
+                                  ("device-api.counts", "moe_check", 209))
+    ]  # fmt: skip
+    return [*torch, *clients, *watched, *device_api]
 
 
 def races() -> list[Stage]:

@@ -160,8 +160,7 @@ GpuError launch_graph(void* executable, GpuStream handle) {
   for (const Graph::Node& node : graph.nodes) {
     std::vector<CommandRef> after{begin};
     for (const std::size_t before : node.after) after.push_back(run[before]);
-    const auto queue =
-        static_cast<int>(p.engine.random().below(static_cast<std::uint64_t>(p.engine.queues())));
+    const int queue = p.engine.queue_for_node(stream->queue);
     run.push_back(p.enqueue(*stream, node.operation, queue, std::move(after)));
     run.back()->is_node = true;
   }

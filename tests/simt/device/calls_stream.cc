@@ -40,8 +40,7 @@ GpuError create_stream_with(GpuStream* stream, int priority, bool waits_for_lega
   Platform& p = platform();
   if (const GpuError error = p.trouble()) return error;
   const std::lock_guard lock(p.engine.mutex());
-  const int queue =
-      static_cast<int>(p.engine.random().below(static_cast<std::uint64_t>(p.engine.queues())));
+  const int queue = p.engine.queue_for_stream(current_device());
   auto made =
       std::make_unique<Stream>(Stream{current_device(),
                                       queue,
@@ -65,6 +64,7 @@ GpuError destroy_stream(GpuStream handle) {
   const bool made = p.streams.contains(reinterpret_cast<Stream*>(handle));  // not per-thread
   if (stream == nullptr || !made) return kGpuInvalidHandle;
   if (stream->capture != nullptr) p.invalidate(*stream->capture, kGpuCaptureInvalidated);
+  p.engine.give_back_queue(stream->device, stream->queue);
   p.streams.erase(stream);
   return kGpuSuccess;
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <string>
 #include <string_view>
 
 namespace rondo::simt {
@@ -139,6 +140,11 @@ void set(Config& config, const std::string& key, const std::string& value) {
   if (key == "registers") return set_registers(config, value);
   if (key == "ordering") return set_ordering(config, value);
   if (key == "kinds") return set_kinds(config, value);
+  if (key == "queues" && value == "own") {
+    config.queues = 32;
+    config.own_queues = true;
+    return;
+  }
   const std::uint64_t n = number("a value in RONDO_SIMT", value);
   if (key == "queues") {
     config.queues = static_cast<int>(n);
@@ -211,8 +217,9 @@ std::string Config::reproducer() const {
   std::string text = fmt::format("RONDO_SIMT_DEVICES={} RONDO_SIMT_SEED={}", devices, seed);
   const char* const mode = weak ? "weak" : threads > 0 ? "parallel" : "seed";
   constexpr const char* kP2p[] = {"all", "none", "pairs", "lost", "copies"};
-  text += fmt::format(" RONDO_SIMT=mode={},queues={},p2p={},multiprocessors={}", mode, queues,
-                      kP2p[static_cast<int>(p2p)], multiprocessors);
+  text += fmt::format(" RONDO_SIMT=mode={},queues={},p2p={},multiprocessors={}", mode,
+                      own_queues ? "own" : std::to_string(queues), kP2p[static_cast<int>(p2p)],
+                      multiprocessors);
   if (!multicast) text += ",multicast=0";
   if (mig != 0) text += fmt::format(",mig={}", mig);
   if (mixed) text += ",kinds=mixed";

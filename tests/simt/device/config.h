@@ -11,7 +11,9 @@
 //     mode=seed|weak|parallel   how kernels run: one thread at a time; the same with weak memory;
 //     or
 //                               on OS threads, which is fast and not repeatable
-//     queues=N          hardware queues per device (0: 1 to 8, by the seed); streams share them
+//     queues=N|own      hardware queues per device (0: 1 to 8, by the seed); streams share them.
+//                       own: 32, and each stream has one of its own, as for kernels that wait for
+//                       each other
 //     p2p=all|none|pairs|lost|copies   which devices have peer access (pairs: 0-1, 2-3, ...);
 //                               lost: all, but what a device writes into imported memory of another
 //                               one is lost; copies: the same for kernels, while copies arrive
@@ -71,6 +73,7 @@ struct Config {
   bool whole_lines = false;
   int threads = 0;  // OS threads that run kernels; 0: seed mode
   int queues = 0;
+  bool own_queues = false;
   PeerAccess p2p = PeerAccess::kAll;
   std::string topology{};              // the file name, for reproducer()
   std::vector<std::string> bus_ids{};  // by device; missing ones are generated

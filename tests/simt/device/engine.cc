@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 
 #include "tests/simt/device/standstill.h"
 
@@ -43,9 +45,13 @@ Engine::Engine(AddressSpace& memory, const Config& config)
       config_(config),
       queues_(queue_count(config)),
       queued_(static_cast<std::size_t>(config.devices * queues_)),
+      free_(static_cast<std::size_t>(config.devices)),
       gang_(memory, gang_options(config)),
       engine_random_(config.seed ^ 0xe4614e),
-      slices_(config) {}
+      slices_(config) {
+  for (std::vector<int>& free : free_)
+    for (int queue = 1; queue < queues_; ++queue) free.push_back(queue);
+}
 
 Engine::~Engine() {
   {
@@ -60,6 +66,29 @@ Engine::~Engine() {
   }
   call_.notify_all();
   if (caller_.joinable()) caller_.join();
+}
+
+int Engine::queue_for_stream(int device) {
+  if (!config_.own_queues)
+    return static_cast<int>(random_.below(static_cast<std::uint64_t>(queues_)));
+  std::vector<int>& free = free_[static_cast<std::size_t>(device)];
+  if (free.empty()) {
+    fmt::print(stderr, "device {} has more than {} streams: too many for queues=own\n", device,
+               queues_ - 1);
+    std::abort();
+  }
+  const int queue = free.front();
+  free.erase(free.begin());
+  return queue;
+}
+
+void Engine::give_back_queue(int device, int queue) {
+  if (config_.own_queues) free_[static_cast<std::size_t>(device)].push_back(queue);
+}
+
+int Engine::queue_for_node(int of_stream) {
+  if (config_.own_queues) return of_stream;
+  return static_cast<int>(random_.below(static_cast<std::uint64_t>(queues_)));
 }
 
 bool Engine::in_callback() { return runs_callback; }

@@ -33,9 +33,11 @@ class Engine {
 
   // The platform's mutex: guards queues and everything in command.h.
   std::mutex& mutex() { return mutex_; }
-  int queues() const { return queues_; }
   Random& random() { return random_; }  // under the mutex
-  void push(CommandRef command);        // under the mutex
+  int queue_for_stream(int device);     // of a new one, under the mutex
+  void give_back_queue(int device, int queue);
+  int queue_for_node(int of_stream);  // of a graph that is launched there, under the mutex
+  void push(CommandRef command);      // under the mutex
   // True if all queues of a device have room; a launched graph takes the room of one command.
   bool has_room(int device) const;
   // Returns when `done()`, which is called under the mutex, is true.
@@ -65,6 +67,8 @@ class Engine {
   std::mutex mutex_;
   std::condition_variable pushed_, moved_;
   std::vector<std::deque<CommandRef>> queued_;  // by device * queues_ + queue
+  // By device, if streams have queues of their own: those without one, the longest unused first.
+  std::vector<std::vector<int>> free_;
   std::size_t commands_ = 0;
   std::uint64_t made_ = 0;                            // number of commands made
   std::chrono::steady_clock::time_point moved_at_{};  // when a command was last made or finished

@@ -137,8 +137,7 @@ Stream* Platform::per_thread_stream() {
   const int device = current_device();
   Stream*& of_thread = per_thread[{current_thread(), device}];
   if (of_thread == nullptr) {
-    const int queue =
-        static_cast<int>(engine.random().below(static_cast<std::uint64_t>(engine.queues())));
+    const int queue = engine.queue_for_stream(device);
     auto made = std::make_unique<Stream>(
         Stream{device, queue, 0, true, nullptr, nullptr, {}, ++streams_made});
     of_thread = made.get();

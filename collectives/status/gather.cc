@@ -75,7 +75,8 @@ void Gather::step(Source& source) {
                                        : Result<JobView>(question.answer().error());
     if (view.ok()) {
       view_.merge(std::move(*view));
-      source.is_over = true;
+      source.is_over = source.has_answered = true;
+      slowest_ = std::max(slowest_, net::Clock::now() - source.began);
       return;
     }
     source.why = view.error();
@@ -138,13 +139,30 @@ bool Gather::only_silent_left() const {
   return any;
 }
 
-// True if ranks wait long for ranks of hosts that have been silent for kSilentAfter.
+bool Gather::is_silent(const Source& source, net::Clock::time_point now) const {
+  auto alive = source.began;
+  for (const status::Question& question : source.asked)
+    alive = std::max(alive, question.alive_at());
+  return now - alive >=
+         std::clamp<net::Clock::duration>(kTimesSlower * slowest_, kSilentAfter, kLongestSilence);
+}
+
+// Those that have not answered.
+std::set<std::uint64_t> Gather::silent_hosts() const {
+  std::set<std::uint64_t> hosts;
+  for (const Source& source : sources_)
+    if (!source.has_answered && !source.candidates.front().same_host)
+      hosts.insert(source.candidates.front().host);
+  return hosts;
+}
+
+// True if ranks wait long for ranks of hosts that are silent.
 bool Gather::explains_hang() const {
   const auto now = net::Clock::now();
   for (const Source& source : sources_)
-    if (!source.is_over && now < source.began + kSilentAfter) return false;
+    if (!source.is_over && !is_silent(source, now)) return false;
   JobView view = view_;
-  ranks_.add_silent(&view);
+  ranks_.add_silent(silent_hosts(), &view);
   find_awaited(&view);
   const std::vector<Blame> blames = diagnose(view);
   return !blames.empty() && blames.front().kind == Blame::kSilent;
@@ -157,11 +175,19 @@ void Gather::begin_round() {
   for (Source& source : sources_) {
     if (!source.is_over) continue;
     source.asked.clear();
-    source.is_over = false;
+    source.is_over = source.has_answered = false;
   }
 }
 
 bool Gather::step(std::string* out) {
+  const auto now = net::Clock::now();
+  if (now > due_) slowest_ = std::max(slowest_, now - due_);
+  const bool is_over = step_until_over(out);
+  if (!is_over) due_ = next();
+  return is_over;
+}
+
+bool Gather::step_until_over(std::string* out) {
   step_all();
   const bool all_over = std::all_of(sources_.begin(), sources_.end(),
                                     [](const Source& source) { return source.is_over; });
@@ -177,7 +203,7 @@ bool Gather::step(std::string* out) {
   }
   for (Source& source : sources_)
     if (!source.is_over) give_up(source);
-  if (query_.scope == kJob) ranks_.add_silent(&view_);
+  if (query_.scope == kJob) ranks_.add_silent(silent_hosts(), &view_);
   find_awaited(&view_);
   view_.collection_seconds = std::chrono::duration<double>(net::Clock::now() - began_).count();
   *out += write_(view_);

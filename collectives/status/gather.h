@@ -7,6 +7,9 @@
 // host show its ranks. If the asked process of a host is silent for kNextAfter, the host's next one
 // is asked too. While a host stays silent, all others are asked again every kRoundAfter, so that
 // what is known of them is of one moment; it ends once others wait long for that host's ranks.
+// A busy machine answers late, and is not silent: the time counts from the last sign that one of
+// the host's processes runs (Question::alive_at()), and is kTimesSlower than the slowest answer of
+// the others, or than the longest delay of this thread, between kSilentAfter and kLongestSilence.
 // Guarantees: over by the deadline; never waits; a host that does not answer is not waited for
 // longer if that is why the job hangs. Cost: a connection to each process of the host and to one of
 // each other host, kMaxAtOnce at a time.
@@ -14,6 +17,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +33,8 @@ class Gather final : public status::Task {
   static constexpr std::size_t kMaxAtOnce = 64;
   static constexpr std::chrono::milliseconds kNextAfter{200};
   static constexpr std::chrono::milliseconds kRoundAfter{250};
-  static constexpr std::chrono::milliseconds kSilentAfter{800};
+  static constexpr std::chrono::milliseconds kSilentAfter{800}, kLongestSilence{2000};
+  static constexpr int kTimesSlower = 4;
   static constexpr std::chrono::milliseconds kLocalLimit{500};
 
   struct Query {
@@ -51,7 +56,7 @@ class Gather final : public status::Task {
     std::vector<status::Question> asked{};  // of the first candidates, in order
     net::Clock::time_point next_at{};
     net::Clock::time_point began{};  // of the first question
-    bool is_over = false;
+    bool is_over = false, has_answered = false;
     Error why{StatusCode::kTimeout, "no answer in time"};  // of the last candidate
   };
   void ask_next(Source& source);
@@ -60,8 +65,11 @@ class Gather final : public status::Task {
   void give_up(Source& source);
   std::size_t under_way() const;
   bool only_silent_left() const;
+  bool is_silent(const Source& source, net::Clock::time_point now) const;
+  std::set<std::uint64_t> silent_hosts() const;
   bool explains_hang() const;
   void begin_round();
+  bool step_until_over(std::string* out);
 
   const OwnRanks& ranks_;
   const status::UserFolder* folder_;
@@ -71,6 +79,9 @@ class Gather final : public status::Task {
   net::Clock::time_point deadline_;
   JobView view_;
   net::Clock::time_point next_round_ = began_ + kRoundAfter;
+  // When step() was due, and the longest that an answer, or this thread, was late.
+  net::Clock::time_point due_ = net::Clock::time_point::max();
+  net::Clock::duration slowest_{};
   std::vector<Source> sources_;
 };
 

@@ -236,14 +236,15 @@ std::vector<PeerProcessAddress> OwnRanks::peers(const JobView& without) const {
   return peers;
 }
 
-void OwnRanks::add_silent(JobView* view) const {
-  if (const WatchedRanks* const watched = watched_) watched->add_silent(view);
+void OwnRanks::add_silent(const std::set<std::uint64_t>& hosts, JobView* view) const {
+  if (const WatchedRanks* const watched = watched_) watched->add_silent(hosts, view);
   JobView missing;
   std::lock_guard lock(mutex_);
   for (const OwnRank* own : ranks_) {
     CommunicatorView communicator;
     communicator.hash = status_hash(own->secret);
     for (const RankFacts& facts : own->context->members.ranks) {
+      if (!hosts.contains(facts.host)) continue;
       RankView rank;
       show_facts(*own, facts, &rank);
       rank.state = "silent";

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -60,8 +61,8 @@ class WatchedRanks {
   virtual ~WatchedRanks() = default;
   virtual void add_to(JobView* view) const = 0;
   virtual void add_peers(std::vector<PeerProcessAddress>* peers) const = 0;
-  // Its known ranks of other hosts that the view lacks.
-  virtual void add_silent(JobView* view) const = 0;
+  // Its known ranks of these hosts, as silent, that the view lacks.
+  virtual void add_silent(const std::set<std::uint64_t>& hosts, JobView* view) const = 0;
   // That askers of other hosts prove.
   virtual std::vector<std::pair<auth::Tag, auth::Digest>> secrets() const = 0;
   // Looks after its ranks, every kLookEvery.
@@ -91,8 +92,10 @@ class OwnRanks {
   // All other processes, those of this host first. `without`: processes that cannot answer are left
   // out: they have ended or are stopped, by this view.
   std::vector<PeerProcessAddress> peers(const JobView& without) const;
-  // Adds the ranks of this process's communicators that the view lacks, as silent.
-  void add_silent(JobView* view) const;
+  // Adds the ranks of this process's communicators on hosts that gave no answer, as silent, unless
+  // the view has them. Others that it lacks are unknown: a process learns of them at any time, and
+  // one that has answered for its host may not know all ranks of it yet.
+  void add_silent(const std::set<std::uint64_t>& hosts, JobView* view) const;
   std::vector<std::pair<auth::Tag, auth::Digest>> secrets() const;
 
  private:

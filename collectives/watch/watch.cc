@@ -353,9 +353,10 @@ void Watch::add_peers(std::vector<PeerProcessAddress>* peers) const {
   }
 }
 
-void Watch::add_silent(JobView* view) const {
+void Watch::add_silent(const std::set<std::uint64_t>& hosts, JobView* view) const {
   std::lock_guard lock(mutex_);
-  for (const WatchedProcess* const other : others())
+  for (const WatchedProcess* const other : others()) {
+    if (!hosts.contains(other->host)) continue;
     for (const auto& [hash, rank] : other->ranks) {
       JobView one;
       CommunicatorView& communicator = one.communicators.emplace_back();
@@ -367,6 +368,7 @@ void Watch::add_silent(JobView* view) const {
                                     .state = "silent"});
       view->merge(std::move(one));
     }
+  }
 }
 
 std::vector<std::pair<auth::Tag, auth::Digest>> Watch::secrets() const {

@@ -79,7 +79,7 @@ class Watch final : public WatchedRanks {
 
   void add_to(JobView* view) const override;
   void add_peers(std::vector<PeerProcessAddress>* peers) const override;
-  void add_silent(JobView* view) const override;
+  void add_silent(const std::set<std::uint64_t>& hosts, JobView* view) const override;
   std::vector<std::pair<auth::Tag, auth::Digest>> secrets() const override;
   void look() override;
   bool serves_metrics() const override { return serves_metrics_; }

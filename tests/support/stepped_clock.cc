@@ -40,6 +40,8 @@ SteppedClock::SteppedClock(std::chrono::nanoseconds step) {
 
 SteppedClock::~SteppedClock() { step_ns = 0; }
 
+void SteppedClock::advance(std::chrono::nanoseconds by) { stepped_ns += by.count(); }
+
 }  // namespace rondo::test
 
 extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t which,

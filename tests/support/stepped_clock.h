@@ -22,6 +22,9 @@ class SteppedClock {
   ~SteppedClock();
   SteppedClock(const SteppedClock&) = delete;
   SteppedClock& operator=(const SteppedClock&) = delete;
+
+  // Besides the steps: lets that time pass.
+  void advance(std::chrono::nanoseconds by);
 };
 
 }  // namespace rondo::test

@@ -73,12 +73,10 @@ InjectedFault random_fault(std::mt19937& random) {
 
 void hold_thread(int) { nap(kLongestWait); }
 
-// A busy machine makes any rank late for a while, also to answer. Another kind of blame is no
-// accident.
+// A busy machine makes any rank late for a while. Another kind of blame is no accident.
 bool is_only_slow(const std::vector<Blame>& blamed) {
   return std::all_of(blamed.begin(), blamed.end(), [](const Blame& blame) {
-    return blame.kind == Blame::kLate || blame.kind == Blame::kNotEntered ||
-           blame.kind == Blame::kSilent;
+    return blame.kind == Blame::kLate || blame.kind == Blame::kNotEntered;
   });
 }
 

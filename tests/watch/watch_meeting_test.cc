@@ -52,6 +52,16 @@ class WatchOfMeetings : public testing::Test {
     const WithEnvironment folder("RONDO_STATUS_DIR", sockets_of(rank < 2 ? "a" : "b"));
     return ask_process(ranks.pid(rank), true);
   }
+  std::vector<Blame> await_blame(const RankProcesses& ranks, int asked, std::string* seen) const {
+    std::vector<Blame> blamed;
+    wait_until([&] {
+      const auto view = ask(ranks, asked);
+      if (view.ok()) blamed = diagnose(*view);
+      *seen = view.ok() ? view->to_json().text(1) : view.error().text;
+      return !blamed.empty() && blamed[0].kind != Blame::kElsewhere;  // until they have met
+    });
+    return blamed;
+  }
   // The answer to a stranger that asks as a process of host "c".
   Result<Json> meet(const std::string& secret) const {
     WatchedProcess stranger = WatchedProcess::own();
@@ -101,20 +111,29 @@ TEST_F(WatchOfMeetings, NameTheRankOfAnotherHostThatDoesNotEnter) {
   RankProcesses ranks(job(), [&](RankSeat& seat) { make_calls(seat, comm, 2); });
   ASSERT_TRUE(ranks.wait_stage(1));
   for (const int asked : {0, 3}) {
-    std::vector<Blame> blamed;
     std::string seen;
-    wait_until([&] {
-      const auto view = ask(ranks, asked);
-      if (view.ok()) blamed = diagnose(*view);
-      seen = view.ok() ? view->to_json().text(1) : view.error().text;
-      // Until they have met; and a host may be slow to answer on a busy machine.
-      return !blamed.empty() && blamed[0].kind != Blame::kElsewhere &&
-             blamed[0].kind != Blame::kSilent;
-    });
+    const auto blamed = await_blame(ranks, asked, &seen);
     ASSERT_FALSE(blamed.empty()) << seen;
     EXPECT_EQ(blamed[0].rank, 2) << blamed[0].text << '\n' << seen;
     EXPECT_EQ(blamed[0].kind, Blame::kNotEntered) << blamed[0].text;
   }
+}
+
+// Process 3 answers where the others of its host do not find it, as in a container of its own: what
+// they do not know of it is no silence.
+TEST_F(WatchOfMeetings, CallNobodySilentWhoseHostAnswers) {
+  const auto comm = make_simulated_comm();
+  Job made = job();
+  made.of_process[3][0].second = sockets_of("apart");
+  ASSERT_EQ(made.of_process[3][0].first, "RONDO_STATUS_DIR");
+  RankProcesses ranks(made, [&](RankSeat& seat) { make_calls(seat, comm, 2); });
+  ASSERT_TRUE(ranks.wait_stage(1));
+  ASSERT_TRUE(wait_until([&] { return listener() != 0; }));  // all have reported
+  std::string seen;
+  const auto blamed = await_blame(ranks, 0, &seen);
+  ASSERT_FALSE(blamed.empty()) << seen;
+  EXPECT_EQ(blamed[0].rank, 2) << blamed[0].text << '\n' << seen;
+  EXPECT_EQ(blamed[0].kind, Blame::kNotEntered) << blamed[0].text;
 }
 
 TEST_F(WatchOfMeetings, AnswerNoProcessWithoutTheSecret) {

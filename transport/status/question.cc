@@ -91,11 +91,13 @@ void Question::advance(Attempt& attempt) {
   auth::Handshake& shake = *attempt.shake;
   Status moved = auth::move(shake, attempt.socket.get());
   if (moved.ok() && shake.state() == auth::Handshake::State::kTurn) {
+    alive_at_ = Clock::now();
     shake.answer({});
     moved = auth::move(shake, attempt.socket.get());
   }
   if (!moved.ok()) return attempt.socket.reset();
   if (shake.state() != auth::Handshake::State::kProven) return;
+  alive_at_ = Clock::now();
   const auth::Digest key = shake.session_key();
   auto link =
       bootstrap::FramedLink::make(std::move(attempt.socket), key, auth::Records::Side::kConnector);
@@ -107,8 +109,10 @@ void Question::advance(Attempt& attempt) {
 
 void Question::step_link() {
   if (const Status flushed = link_->flush(); !flushed.ok()) return end(flushed.error());
+  const std::uint64_t before = link_->traffic().bytes;
   auto frame = link_->receive();
   if (!frame.ok()) return end(frame.error());
+  if (link_->traffic().bytes > before) alive_at_ = Clock::now();
   if (!*frame || (*frame)->type != kAnswerFrame) return;
   const auto& payload = (*frame)->payload;
   end(std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));

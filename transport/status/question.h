@@ -38,6 +38,9 @@ class Question {
 
   bool is_over() const { return answer_.has_value(); }
   const Result<std::string>& answer() const { return *answer_; }  // once it is over
+  // When the other process last proved that it runs: by its handshake, or by a part of its answer.
+  // A connection alone proves nothing: the system makes it for a process that is stopped, too.
+  Clock::time_point alive_at() const { return alive_at_; }
   void add_entries(std::vector<pollfd>* entries) const;
   Clock::time_point next() const { return is_over() ? Clock::time_point::max() : deadline_; }
   void step();
@@ -63,6 +66,7 @@ class Question {
   net::Socket socket_;
   std::size_t sent_ = 0;
   std::string received_;
+  Clock::time_point alive_at_ = Clock::time_point::min();
   std::optional<Result<std::string>> answer_;
 };
 

@@ -16,6 +16,15 @@ namespace {
 constexpr std::size_t kMaxCandidates = 4;  // of a host
 constexpr double kNoLimitSeconds = 60;
 
+// Processes of a watched job learn of each other in its first seconds: one of the silent host that
+// would answer may not be known yet.
+bool knows_all_ranks(const CommunicatorView& communicator) {
+  const auto& ranks = communicator.ranks;
+  return std::none_of(ranks.begin(), ranks.end(),
+                      [](const RankView& rank) { return rank.watched.has_value(); }) ||
+         ranks.size() >= static_cast<std::size_t>(communicator.size);
+}
+
 }  // namespace
 
 Gather::Gather(const OwnRanks& ranks, const status::UserFolder* folder, Query query, Write write)
@@ -26,9 +35,21 @@ Gather::Gather(const OwnRanks& ranks, const status::UserFolder* folder, Query qu
       deadline_(began_ + to_nanoseconds(query_.timeout_seconds > 0 ? query_.timeout_seconds
                                                                    : kNoLimitSeconds)),
       view_(ranks.view()) {
+  find_sources();
+}
+
+// All processes, then those that have become known since.
+void Gather::find_sources() {
   if (query_.scope == kOwn) return;
   std::map<std::uint64_t, std::size_t> source_of_host;
-  for (PeerProcessAddress& peer : ranks.peers(view_)) {
+  std::set<std::uint64_t> known;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    for (const PeerProcessAddress& peer : sources_[i].candidates) known.insert(peer.name.process);
+    const PeerProcessAddress& first = sources_[i].candidates.front();
+    if (!first.same_host) source_of_host.emplace(first.host, i);
+  }
+  for (PeerProcessAddress& peer : ranks_.peers(view_)) {
+    if (!known.insert(peer.name.process).second) continue;
     if (peer.same_host) {
       if (folder_ != nullptr) sources_.push_back({.candidates = {std::move(peer)}, .asked = {}});
       continue;
@@ -36,8 +57,13 @@ Gather::Gather(const OwnRanks& ranks, const status::UserFolder* folder, Query qu
     if (query_.scope != kJob) continue;
     const auto [at, is_new] = source_of_host.emplace(peer.host, sources_.size());
     if (is_new) sources_.emplace_back();
-    auto& candidates = sources_[at->second].candidates;
-    if (candidates.size() < kMaxCandidates) candidates.push_back(std::move(peer));
+    Source& source = sources_[at->second];
+    if (source.candidates.size() == kMaxCandidates) continue;
+    source.candidates.push_back(std::move(peer));
+    source.began = source.next_at = net::Clock::now();  // its host's time begins anew
+    if (source.has_answered) continue;
+    source.is_over = false;
+    std::erase(view_.silent, source.candidates.front().text);
   }
 }
 
@@ -156,6 +182,19 @@ std::set<std::uint64_t> Gather::silent_hosts() const {
   return hosts;
 }
 
+bool Gather::are_all_over() const {
+  return std::all_of(sources_.begin(), sources_.end(),
+                     [](const Source& source) { return source.is_over; });
+}
+
+// The processes of a host that are known have ended, but others of it may become known.
+bool Gather::may_find_answer() const {
+  if (query_.scope != kJob || silent_hosts().empty()) return false;
+  JobView view = view_;
+  ranks_.add_silent(silent_hosts(), &view);
+  return !std::all_of(view.communicators.begin(), view.communicators.end(), knows_all_ranks);
+}
+
 // True if ranks wait long for ranks of hosts that are silent.
 bool Gather::explains_hang() const {
   const auto now = net::Clock::now();
@@ -165,7 +204,8 @@ bool Gather::explains_hang() const {
   ranks_.add_silent(silent_hosts(), &view);
   find_awaited(&view);
   const std::vector<Blame> blames = diagnose(view);
-  return !blames.empty() && blames.front().kind == Blame::kSilent;
+  return !blames.empty() && blames.front().kind == Blame::kSilent &&
+         knows_all_ranks(view.communicators[blames.front().communicator]);
 }
 
 // Silent hosts stay asked.
@@ -189,13 +229,17 @@ bool Gather::step(std::string* out) {
 
 bool Gather::step_until_over(std::string* out) {
   step_all();
-  const bool all_over = std::all_of(sources_.begin(), sources_.end(),
-                                    [](const Source& source) { return source.is_over; });
-  if (!all_over && net::Clock::now() < deadline_) {
+  if (are_all_over() && query_.scope == kJob && !silent_hosts().empty()) {
+    find_sources();
+    step_all();
+  }
+  const bool all_over = are_all_over();
+  if (net::Clock::now() < deadline_ && (!all_over || may_find_answer())) {
     if (net::Clock::now() < next_round_) return false;
     next_round_ = net::Clock::now() + kRoundAfter;
-    if (query_.scope != kJob || !only_silent_left()) return false;
-    if (!explains_hang()) {
+    find_sources();
+    if (!all_over && (query_.scope != kJob || !only_silent_left())) return false;
+    if (all_over || !explains_hang()) {
       begin_round();
       step_all();
       return false;

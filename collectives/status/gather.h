@@ -6,7 +6,8 @@
 // which asks those of its own. A process that is seen to be stopped is not asked: others of its
 // host show its ranks. If the asked process of a host is silent for kNextAfter, the host's next one
 // is asked too. While a host stays silent, all others are asked again every kRoundAfter, so that
-// what is known of them is of one moment; it ends once others wait long for that host's ranks.
+// what is known of them is of one moment, and processes that have become known since are asked,
+// too; it ends once others wait long for that host's ranks, and all ranks are known.
 // A busy machine answers late, and is not silent: the time counts from the last sign that one of
 // the host's processes runs (Question::alive_at()), and is kTimesSlower than the slowest answer of
 // the others, or than the longest delay of this thread, between kSilentAfter and kLongestSilence.
@@ -59,6 +60,7 @@ class Gather final : public status::Task {
     bool is_over = false, has_answered = false;
     Error why{StatusCode::kTimeout, "no answer in time"};  // of the last candidate
   };
+  void find_sources();
   void ask_next(Source& source);
   void step(Source& source);
   void step_all();
@@ -68,6 +70,8 @@ class Gather final : public status::Task {
   bool is_silent(const Source& source, net::Clock::time_point now) const;
   std::set<std::uint64_t> silent_hosts() const;
   bool explains_hang() const;
+  bool are_all_over() const;
+  bool may_find_answer() const;
   void begin_round();
   bool step_until_over(std::string* out);
 

@@ -4,12 +4,15 @@
 #include <ifaddrs.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <iterator>
 #include <span>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/thread.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/socket/tcp.h"
 #include "transport/status/line_server.h"
@@ -23,9 +26,11 @@ using std::chrono::seconds;
 constexpr const char* kMeet = "MEET ";  // a word of the status protocol
 constexpr seconds kAnswerLimit{3};
 constexpr milliseconds kFirstAfter{1000};  // until then the ranks of a host find each other
-constexpr milliseconds kOften{1000}, kSeldom{10'000}, kPerProcess{20};  // pauses
+constexpr milliseconds kSoon{200}, kOften{1000}, kSeldom{10'000}, kPerProcess{20};  // pauses
 constexpr milliseconds kLongestPause{30'000};
 constexpr int kTriesPerPort = 2;  // another process of the job may have taken it just now
+
+std::atomic<int> lookups{0};  // of names, under way
 
 std::string place_of_job() {
   if (std::string id = env::get_string("NCCL_COMM_ID"); !id.empty()) return id;
@@ -64,15 +69,16 @@ bool is_own_address(const net::SocketAddress& address) {
 
 }  // namespace
 
-HostMeeting::HostMeeting(std::string place, const auth::Digest& secret,
-                         std::vector<net::SocketAddress> own)
+HostMeeting::HostMeeting(std::string place, const auth::Digest& secret, Addresses own,
+                         Resolve resolve)
     : place_(std::move(place)),
       secret_(secret),
       own_(std::move(own)),
+      resolve_(std::move(resolve)),
       first_port_(static_cast<std::uint16_t>(env::get_int("RONDO_WATCH_PORT"))),
       next_(Clock::now() + kFirstAfter) {}
 
-std::unique_ptr<HostMeeting> HostMeeting::open(std::vector<net::SocketAddress> own) {
+std::unique_ptr<HostMeeting> HostMeeting::open(Addresses own, Resolve resolve) {
   constexpr std::int64_t kMaxPort = 65535 - kPorts;
   const std::int64_t port = env::get_int("RONDO_WATCH_PORT");
   const std::string place = place_of_job();
@@ -82,19 +88,53 @@ std::unique_ptr<HostMeeting> HostMeeting::open(std::vector<net::SocketAddress> o
     RONDO_INFO(kInit, "other hosts do not find this process: no RONDO_SECRET");
     return nullptr;
   }
-  return std::unique_ptr<HostMeeting>(new HostMeeting(place, *secret, std::move(own)));
+  return std::unique_ptr<HostMeeting>(
+      new HostMeeting(place, *secret, std::move(own), std::move(resolve)));
+}
+
+Result<HostMeeting::Addresses> HostMeeting::resolve_place(const std::string& place) {
+  RONDO_TRY(const net::HostPort name, net::parse_host_port(place));
+  return net::resolve(name, AF_UNSPEC);
+}
+
+// The thread ends by itself: nobody waits for a name server.
+void HostMeeting::look_up_place() {
+  if (lookups.fetch_add(1) >= kMaxLookups) return void(--lookups);
+  lookup_ = std::make_shared<Lookup>();
+  auto started = Thread::start(
+      "the place to meet",
+      [lookup = lookup_, resolve = resolve_, place = place_] {
+        Result<Addresses> found = resolve(place);
+        --lookups;
+        std::lock_guard lock(lookup->mutex);
+        lookup->found = std::move(found);
+      },
+      [](const Error&) {});
+  if (started.ok()) return started->detach();
+  --lookups;
+  lookup_->found = started.error();
 }
 
 // On the host of the place its name may stand for a loopback address.
-void HostMeeting::find_place() {
-  if (std::exchange(has_looked_, true)) return;
-  const auto place = net::parse_host_port(place_);
-  const auto found = place.ok() ? net::resolve(*place, AF_UNSPEC)
-                                : Result<std::vector<net::SocketAddress>>(place.error());
-  if (!found.ok()) RONDO_INFO(kNet, "other hosts are not found: {}", found.error().text);
-  if (!found.ok()) return;
-  is_here_ = std::any_of(found->begin(), found->end(), is_own_address);
-  asked_at_ = is_here_ ? own_ : *found;
+bool HostMeeting::knows_place() {
+  if (!asked_at_.empty()) return true;
+  if (!lookup_) look_up_place();
+  if (!lookup_) return false;
+  std::optional<Result<Addresses>> found;
+  {
+    std::lock_guard lock(lookup_->mutex);
+    found = std::move(lookup_->found);
+  }
+  if (!found) return false;
+  lookup_.reset();
+  if (!found->ok()) {
+    RONDO_INFO(kNet, "other hosts are not found: {}", found->error().text);
+    next_ = Clock::now() + kLongestPause;
+    return false;
+  }
+  is_here_ = std::any_of((*found)->begin(), (*found)->end(), is_own_address);
+  asked_at_ = is_here_ ? own_ : **found;
+  return !asked_at_.empty();
 }
 
 void HostMeeting::update(std::set<RankName> ranks, std::set<std::uint64_t> lacking) {
@@ -113,18 +153,20 @@ void HostMeeting::step() {
     if (!question_->is_over()) return;
     take(question_->answer());
     question_.reset();
-    next_ = Clock::now() + pause();
+    next_ = listens_ ? Clock::now() : Clock::now() + pause();  // the first report is its own
   }
   if (ranks_.empty() || Clock::now() < next_) return;
-  find_place();
-  if (!asked_at_.empty()) ask();
+  if (knows_place()) ask();
 }
 
 milliseconds HostMeeting::pause() const {
-  if (unanswered_ > 0) return std::min(kLongestPause, unanswered_ * kOften);
-  const milliseconds seldom =
-      std::max(kSeldom, static_cast<milliseconds::rep>(others_.size()) * kPerProcess);
-  return lacking_.empty() ? seldom : std::min(seldom, (1 + unchanged_) * kOften);
+  constexpr int kQuickTries = 2;  // at first, all processes of a job begin to meet
+  if (unanswered_ > 0 && unanswered_ <= kQuickTries) return unanswered_ * kSoon;
+  if (unanswered_ > 0) return std::min(kLongestPause, (unanswered_ - kQuickTries) * kOften);
+  const milliseconds of_all = static_cast<milliseconds::rep>(others_.size()) * kPerProcess;
+  if (lacking_.empty()) return std::max(kSeldom, of_all);
+  if (unchanged_ == 0) return std::max(kSoon, of_all / 10);
+  return std::min(std::max(kSeldom, of_all), unchanged_ * kOften);
 }
 
 void HostMeeting::ask() {
@@ -141,19 +183,13 @@ void HostMeeting::ask() {
   if (!std::includes(hashes_.begin(), hashes_.end(), lacking_.begin(), lacking_.end()))
     answered_to_ = 0;
   hashes_ = lacking_;
-  Json hashes = Json::array();
-  for (const std::uint64_t hash : lacking_) hashes.push_back(hex_of(hash));
-  const Json request{{"reported_by", hex_of(answered_by_)},
-                     {"since", answered_to_},
-                     {"communicators", std::move(hashes)},
-                     {"own", own.to_json(false)}};
+  const MeetingRequest request{answered_by_, answered_to_, lacking_, std::move(own)};
   status::Question::Rank place{.addresses = {}, .secret = secret_, .endpoint = kEndpoint};
   const net::SocketAddress& at =
       asked_at_[static_cast<std::size_t>(unanswered_) % asked_at_.size()];
   for (int i = 0; i < kPorts; ++i)
     place.addresses.push_back(at.with_port(static_cast<std::uint16_t>(first_port_ + i)));
-  question_ =
-      status::Question::to_rank(place, kMeet + request.text(-1), Clock::now() + kAnswerLimit);
+  question_ = status::Question::to_rank(place, kMeet + request.text(), Clock::now() + kAnswerLimit);
 }
 
 void HostMeeting::take(const Result<std::string>& answer) {
@@ -164,17 +200,16 @@ void HostMeeting::take(const Result<std::string>& answer) {
       RONDO_INFO(kNet, "other hosts are not found at {}: {}", place_, answer.error().text);
     return;
   }
-  try {
-    const Json reported = Json::parse(*answer);
-    const std::uint64_t by = number_of(reported.at("reported_by").string());
-    learn(reported.at("processes"));
-    answered_by_ = by;
-    answered_to_ = number_of(reported.at("newest").string());
-    unanswered_ = 0;
-  } catch (const JsonError& error) {
+  auto reported = MeetingAnswer::parse(*answer);
+  if (!reported.ok()) {
     ++unanswered_;
-    RONDO_INFO(kNet, "other hosts are not found at {}: {}", place_, error.what());
+    RONDO_INFO(kNet, "other hosts are not found at {}: {}", place_, reported.error().text);
+    return;
   }
+  learn(std::move(reported->processes));
+  answered_by_ = reported->reported_by;
+  answered_to_ = reported->newest;
+  unanswered_ = 0;
 }
 
 // A port that another process has is tried again: that one may be of this job, and answer now.
@@ -202,57 +237,46 @@ void HostMeeting::note(WatchedProcess process) {
       !is_new && at->second.process.to_json(false).text(-1) == process.to_json(false).text(-1);
   if (is_same) return;
   at->second = {++newest_, std::move(process)};
-  if (reports_.size() <= kMaxProcesses) return;
+  if (reports_.size() <= MeetingAnswer::kMaxProcesses) return;
   reports_.erase(std::min_element(
       reports_.begin(), reports_.end(),
       [](const auto& a, const auto& b) { return a.second.number < b.second.number; }));
 }
 
-Json HostMeeting::reports_since(std::uint64_t number, const std::set<std::uint64_t>& hashes) const {
-  Json processes = Json::array();
+std::vector<WatchedProcess> HostMeeting::reports_since(
+    std::uint64_t number, const std::set<std::uint64_t>& hashes) const {
+  std::vector<WatchedProcess> processes;
   for (const auto& [name, report] : reports_)
     if (report.number > number &&
         std::any_of(report.process.ranks.begin(), report.process.ranks.end(),
                     [&](const RankName& rank) { return hashes.contains(rank.first); }))
-      processes.push_back(report.process.to_json(false));
+      processes.push_back(report.process);
   return processes;
 }
 
-void HostMeeting::learn(const Json& processes) {
+void HostMeeting::learn(std::vector<WatchedProcess> processes) {
   ++unchanged_;
-  for (const Json& each : processes.elements()) {
-    auto process = WatchedProcess::parse(each, false);
-    if (!process.ok() || process->process == this_process()[0]) continue;
-    process->secret = secret_;
-    const std::vector<RankName> names = std::exchange(process->ranks, {});
+  for (WatchedProcess& process : processes) {
+    if (process.process == this_process()[0]) continue;
+    process.secret = secret_;
+    const std::vector<RankName> names = std::exchange(process.ranks, {});
     for (const RankName& name : names) {
       if (!lacking_.contains(name.first)) continue;
-      process->ranks = {name};
-      if (others_.insert_or_assign(name, *process).second) unchanged_ = 0;
+      process.ranks = {name};
+      if (others_.insert_or_assign(name, process).second) unchanged_ = 0;
     }
   }
 }
 
 std::string HostMeeting::answer(std::string_view request) {
   if (!listens_) return "ERROR: nobody meets here\n";
-  try {
-    const Json asked = Json::parse(request);
-    auto process = WatchedProcess::parse(asked.at("own"), false);
-    if (!process.ok()) throw JsonError(process.error().text);
-    std::set<std::uint64_t> hashes;
-    for (const Json& hash : asked.at("communicators").elements())
-      hashes.insert(number_of(hash.string()));
-    const double since = asked.at("since").number();
-    const bool knows =
-        number_of(asked.at("reported_by").string()) == this_process()[0] && since >= 0;
-    note(std::move(*process));
-    return Json{{"reported_by", hex_of(this_process()[0])},
-                {"newest", hex_of(newest_)},
-                {"processes", reports_since(knows ? static_cast<std::uint64_t>(since) : 0, hashes)}}
-        .text(-1);
-  } catch (const JsonError& error) {
-    return fmt::format("ERROR: {}\n", error.what());
-  }
+  auto asked = MeetingRequest::parse(request);
+  if (!asked.ok()) return fmt::format("ERROR: {}\n", asked.error().text);
+  note(std::move(asked->own));
+  const bool knows = asked->reported_by == this_process()[0];
+  return MeetingAnswer{this_process()[0], newest_,
+                       reports_since(knows ? asked->since : 0, asked->communicators)}
+      .text();
 }
 
 }  // namespace rondo::watch

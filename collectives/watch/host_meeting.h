@@ -4,13 +4,14 @@
 //
 // One process of that host listens at the first of kPorts ports (RONDO_WATCH_PORT) that is free.
 // Each process with ranks of several hosts reports to it where it answers, and asks for the
-// processes that have ranks of the same communicators: every second at first, every 10 s if it
-// learns nothing new. If the one that listens ends or is stopped, another process of its host takes
-// the next port. Guarantees: both sides prove a secret (RONDO_SECRET, or what `rondo watch` has
-// drawn), which never travels; without one there is no meeting. Nothing waits, except that the
-// place's name is resolved once. Nothing that fails costs the job more than an INFO line. Only the
-// thread of the status service calls it, after open(). Cost: an answer of 200 bytes for each
-// process, once to each other: 50 MB from that host for a job of 512 processes.
+// processes that have ranks of the same communicators: five times a second while it learns of new
+// ones, every 10 s later. If the one that listens ends or is stopped, another process of its host
+// takes the next port. Guarantees: both sides prove a secret (RONDO_SECRET, or what `rondo watch`
+// has drawn), which never travels; without one there is no meeting. Nothing waits: the place's name
+// is resolved on a thread of its own, which may outlive this object. Nothing that fails costs the
+// job more than an INFO line. Only the thread of the status service calls it, after open(). Cost:
+// an answer of 200 bytes for each process, once to each other: 50 MB from that host for a job of
+// 512 processes.
 //
 //   auto meeting = HostMeeting::open(addresses);      // null: no place, no secret
 //   meeting->update(own_ranks, communicators_that_lack_ranks);
@@ -20,13 +21,18 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "collectives/watch/meeting_messages.h"
 #include "collectives/watch/watched_process.h"
 #include "transport/auth/acceptor.h"
 #include "transport/status/question.h"
@@ -35,12 +41,17 @@ namespace rondo::watch {
 
 class HostMeeting {
  public:
-  static constexpr int kPorts = 4;  // jobs of a host that can meet at a time
-  static constexpr std::size_t kMaxProcesses = 16384;
+  static constexpr int kPorts = 4;       // jobs of a host that can meet at a time
+  static constexpr int kMaxLookups = 4;  // that hang, of a process
   static constexpr const char* kEndpoint = "watch meeting";
 
+  using Addresses = std::vector<net::SocketAddress>;
+  // Of host:port. It may take minutes.
+  using Resolve = std::function<Result<Addresses>(const std::string& place)>;
+  static Result<Addresses> resolve_place(const std::string& place);
+
   // own: where this process answers.
-  static std::unique_ptr<HostMeeting> open(std::vector<net::SocketAddress> own);
+  static std::unique_ptr<HostMeeting> open(Addresses own, Resolve resolve = resolve_place);
   // That askers of this process prove, too.
   const auth::Digest& secret() const { return secret_; }
 
@@ -62,23 +73,31 @@ class HostMeeting {
     std::uint64_t number = 0;
     WatchedProcess process;
   };
-  HostMeeting(std::string place, const auth::Digest& secret, std::vector<net::SocketAddress> own);
+  struct Lookup {
+    std::mutex mutex;
+    std::optional<Result<Addresses>> found;
+  };
+  HostMeeting(std::string place, const auth::Digest& secret, Addresses own, Resolve resolve);
 
-  void find_place();
+  void look_up_place();
+  bool knows_place();
   void ask();
   void take(const Result<std::string>& answer);
   void listen();
   void note(WatchedProcess process);
-  Json reports_since(std::uint64_t number, const std::set<std::uint64_t>& hashes) const;
-  void learn(const Json& processes);
+  std::vector<WatchedProcess> reports_since(std::uint64_t number,
+                                            const std::set<std::uint64_t>& hashes) const;
+  void learn(std::vector<WatchedProcess> processes);
   std::chrono::milliseconds pause() const;
 
   const std::string place_;  // host:port
   const auth::Digest secret_;
-  const std::vector<net::SocketAddress> own_;
+  const Addresses own_;
+  const Resolve resolve_;
   const std::uint16_t first_port_;
-  std::vector<net::SocketAddress> asked_at_;  // without the port
-  bool has_looked_ = false, is_here_ = false;
+  std::shared_ptr<Lookup> lookup_;  // under way
+  Addresses asked_at_;              // without the port
+  bool is_here_ = false;
 
   // The one that listens.
   std::unique_ptr<auth::Acceptor> acceptor_;

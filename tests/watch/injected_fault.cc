@@ -34,8 +34,8 @@ std::vector<Blame::Kind> InjectedFault::expected() const {
       return {Blame::kEnded};
     case kIsHeld:
       return {Blame::kNotEntered, Blame::kLate};
-    case kLeaves:
-      return {Blame::kLeft};
+    case kLeaves:  // the first communicator, and does not enter the call of the second one
+      return {Blame::kLeft, Blame::kNotEntered};
     case kDiffers:
       return {Blame::kOtherCall};
     case kBlocksStream:

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // librondo-watch.so where something is wrong around it: a full disk, hosts whose clocks differ by
-// hours, an NCCL of the future, communicators that are split, shrunk and aborted. The job goes on.
+// hours, a name server that does not answer, an NCCL of the future, communicators that are split,
+// shrunk and aborted. The job goes on.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fd.h"
@@ -135,6 +138,36 @@ TEST(WatchAround, HostsWhoseClocksDifferByHours) {
   ranks.board().flag = 1;
 }
 
+// ---- a name server that does not answer ----
+
+constexpr const char* kHangingName = "a.name.that.hangs";
+RankSeat* seat_of_resolver = nullptr;
+
+TEST(WatchAround, ANameServerThatDoesNotAnswer) {
+  const StatusJob status;
+  Job job(as_processes(1)
+              .under(status.environment())
+              .under({{"MASTER_ADDR", kHangingName},
+                      {"RONDO_WATCH_SECRET", "0123456789abcdef0123456789abcdef"},
+                      {"NCCL_SOCKET_IFNAME", "lo"}}));
+  job.create = false;
+  RankProcesses ranks(job, [&](RankSeat& seat) {
+    seat_of_resolver = &seat;
+    SimulatedRank rank({.plugin = RONDO_TEST_WATCH_PLUGIN, .ranks = 2, .hosts = 2},
+                       make_simulated_comm());
+    seat.wait_flag(1);
+  });
+  ASSERT_TRUE(ranks.wait_stage(1));  // the name is being resolved
+  for (int turn = 0; turn < 3; ++turn) {
+    const auto view = ask_process(ranks.pid(0), true);
+    ASSERT_TRUE(view.ok()) << view.error().text;
+    ASSERT_FALSE(view->processes.empty());
+    EXPECT_NE(view->processes[0].process, 0u) << "known by its memory files only";
+  }
+  ranks.board().flag = 1;
+  EXPECT_TRUE(ranks.wait_exits());  // nobody waits for the name server
+}
+
 // ---- a later NCCL ----
 
 // It looks for its newest version first, and then for those that the plugin has. What it tells
@@ -242,3 +275,18 @@ TEST(WatchAround, CommunicatorsThatAreSplitAbortedAndShrunk) {
 
 }  // namespace
 }  // namespace rondo::test
+
+// Replaces the C library's, for the plugin too.
+extern "C" __attribute__((visibility("default"))) int getaddrinfo(const char* name,
+                                                                  const char* service,
+                                                                  const addrinfo* hints,
+                                                                  addrinfo** found) {
+  using namespace rondo::test;
+  while (name != nullptr && std::string_view(name) == kHangingName) {
+    seat_of_resolver->mark(1);
+    pause();
+  }
+  using Resolve = decltype(&getaddrinfo);
+  static const auto of_libc = reinterpret_cast<Resolve>(dlsym(RTLD_NEXT, "getaddrinfo"));
+  return of_libc(name, service, hints, found);
+}

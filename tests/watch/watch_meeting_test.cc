@@ -22,6 +22,7 @@ namespace rondo::test {
 namespace {
 
 using watch::HostMeeting;
+using watch::MeetingRequest;
 using watch::WatchedProcess;
 
 constexpr const char* kSecret = "0123456789abcdef0123456789abcdef";
@@ -64,20 +65,14 @@ class WatchOfMeetings : public testing::Test {
   }
   // The answer to a stranger that asks as a process of host "c".
   Result<Json> meet(const std::string& secret) const {
-    WatchedProcess stranger = WatchedProcess::own();
-    Json hashes = Json::array();
-    hashes.push_back("1234");
-    const Json request{{"reported_by", "0"},
-                       {"since", 0},
-                       {"communicators", std::move(hashes)},
-                       {"own", stranger.to_json(false)}};
+    const MeetingRequest request{0, 0, {0x1234}, WatchedProcess::own()};
     std::vector<net::SocketAddress> places;
     for (int i = 0; i < HostMeeting::kPorts; ++i)
       places.push_back(
           net::resolve({"127.0.0.1", static_cast<std::uint16_t>(port_ + i)}, AF_INET)->front());
     std::vector<status::Question> questions;
     questions.push_back(status::Question::to_rank({places, proven(secret), HostMeeting::kEndpoint},
-                                                  "MEET " + request.text(-1),
+                                                  "MEET " + request.text(),
                                                   net::Clock::now() + kQuestionLimit));
     status::await_answers(questions);
     if (!questions[0].answer().ok()) return questions[0].answer().error();
@@ -100,6 +95,25 @@ class WatchOfMeetings : public testing::Test {
       rank.collective("AllReduce", 100);
       rank.wait_for_gpu();
     }
+  }
+  // Another process of its host takes the port, or the next one.
+  void expect_takeover(int signal) const {
+    const auto comm = make_simulated_comm();
+    RankProcesses ranks(job(), [&](RankSeat& seat) { make_calls(seat, comm, -1); });
+    ASSERT_TRUE(ranks.wait_stage(1));
+    std::uint64_t first = 0;
+    ASSERT_TRUE(wait_until([&] { return (first = listener()) != 0; }));
+    int holder = -1;
+    for (int rank = 0; rank < 4; ++rank) {
+      const auto view = ask(ranks, rank);
+      ASSERT_TRUE(view.ok()) << view.error().text;
+      for (const RankView& each : view->communicators.at(0).ranks)
+        if (each.process == first) holder = each.rank;
+    }
+    ASSERT_GE(holder, 0);
+    ranks.send(holder, signal);
+    std::uint64_t second = 0;
+    EXPECT_TRUE(wait_until([&] { return (second = listener(3)) != 0 && second != first; }));
   }
   static constexpr std::chrono::seconds kQuestionLimit{5};
   const TemporaryFolder folder_;
@@ -145,24 +159,8 @@ TEST_F(WatchOfMeetings, AnswerNoProcessWithoutTheSecret) {
   ASSERT_FALSE(answer.ok()) << answer->text(1);
 }
 
-TEST_F(WatchOfMeetings, GoOnWhereTheProcessThatListensStops) {
-  const auto comm = make_simulated_comm();
-  RankProcesses ranks(job(), [&](RankSeat& seat) { make_calls(seat, comm, -1); });
-  ASSERT_TRUE(ranks.wait_stage(1));
-  std::uint64_t first = 0;
-  ASSERT_TRUE(wait_until([&] { return (first = listener()) != 0; }));
-  int stopped = -1;
-  for (int rank = 0; rank < 4; ++rank) {
-    const auto view = ask(ranks, rank);
-    ASSERT_TRUE(view.ok()) << view.error().text;
-    for (const RankView& each : view->communicators.at(0).ranks)
-      if (each.process == first) stopped = each.rank;
-  }
-  ASSERT_GE(stopped, 0);
-  ranks.send(stopped, SIGSTOP);
-  std::uint64_t second = 0;
-  EXPECT_TRUE(wait_until([&] { return (second = listener(3)) != 0 && second != first; }));
-}
+TEST_F(WatchOfMeetings, GoOnWhereTheProcessThatListensStops) { expect_takeover(SIGSTOP); }
+TEST_F(WatchOfMeetings, GoOnWhereTheProcessThatListensEnds) { expect_takeover(SIGKILL); }
 
 }  // namespace
 }  // namespace rondo::test

@@ -42,22 +42,24 @@ RankView one_rank(int rank, bool has_entered, double waits_seconds) {
   return view;
 }
 
-JobView view_of_rank(RankView rank) {
+JobView view_of_rank(RankView rank, int size = 3) {
   JobView view;
-  view.communicators.push_back({.name = "", .hash = kHash, .size = 3, .ranks = {}});
+  view.communicators.push_back({.name = "", .hash = kHash, .size = size, .ranks = {}});
   view.communicators[0].ranks.push_back(std::move(rank));
   return view;
 }
 
-// The only process of another host, with one rank.
+// A process of another host, with one rank.
 class FakeHost {
  public:
-  explicit FakeHost(int rank, bool has_entered) : rank_(rank) {
+  FakeHost(int rank, bool has_entered)
+      : FakeHost(rank, rank, view_of_rank(one_rank(rank, has_entered, has_entered ? 3 : 0))) {}
+  // That answers with this view of its host.
+  FakeHost(int rank, int host, const JobView& view) : rank_(rank), host_(host) {
     const auto at = net::SocketAddress::v4({{127, 0, 0, 1}}, 0);
     auto listening = net::listen_at({&at, 1}).value();
     address_ = listening.addresses.front();
-    const std::string text =
-        view_of_rank(one_rank(rank, has_entered, has_entered ? 3 : 0)).to_json().text(-1);
+    const std::string text = view.to_json().text(-1);
     server_ = std::make_unique<status::LineServer>(std::vector<status::Word>{
         {"VIEW", [this, text](status::Conversation&, std::string_view) {
            return status::Reply("", false, std::make_unique<Held>(*this, text));
@@ -74,13 +76,14 @@ class FakeHost {
 
   void step(milliseconds now) {
     now_ = now;
-    if (now >= runs_after && now < freezes_after) server_->step();
+    if (server_ && now >= runs_after && now < freezes_after) server_->step();
   }
+  void end() { server_.reset(); }
   PeerProcessAddress address() const {
     PeerProcessAddress peer;
     peer.name = {100 + rank_, static_cast<std::uint64_t>(1000 + rank_)};
     peer.text = "process of rank " + std::to_string(rank_);
-    peer.host = static_cast<std::uint64_t>(rank_);
+    peer.host = static_cast<std::uint64_t>(host_);
     peer.rank = {{address_}, kProven, endpoint()};
     return peer;
   }
@@ -105,7 +108,7 @@ class FakeHost {
   };
   std::string endpoint() const { return "status of rank " + std::to_string(rank_); }
 
-  const int rank_;
+  const int rank_, host_;
   net::SocketAddress address_;
   milliseconds now_{0};
   std::unique_ptr<status::LineServer> server_;
@@ -117,10 +120,11 @@ class GatherFromHosts : public testing::Test, public WatchedRanks {
   void add_to(JobView* view) const override {
     RankView own = one_rank(0, true, 3);
     own.process = this_process()[0];
-    view->merge(view_of_rank(std::move(own)));
+    view->merge(view_of_rank(std::move(own), size_));
   }
   void add_peers(std::vector<PeerProcessAddress>* peers) const override {
     if (knows_late_) peers->push_back(late_.address());
+    if (took_ >= knows_second_after_) peers->push_back(second_.address());
     peers->push_back(other_.address());
   }
   void add_silent(const std::set<std::uint64_t>& hosts, JobView* view) const override {
@@ -130,6 +134,10 @@ class GatherFromHosts : public testing::Test, public WatchedRanks {
       RankView silent{.rank = rank, .pid = 100 + rank};
       silent.state = "silent";
       view->merge(view_of_rank(std::move(silent)));
+      if (host != 1 || took_ < knows_second_after_) continue;
+      RankView of_second{.rank = 3, .pid = 103};
+      of_second.state = "silent";
+      view->merge(view_of_rank(std::move(of_second)));
     }
   }
   std::vector<std::pair<auth::Tag, auth::Digest>> secrets() const override { return {}; }
@@ -159,6 +167,7 @@ class GatherFromHosts : public testing::Test, public WatchedRanks {
     constexpr int kQuietMs = 1, kTimesQuiet = 2;
     for (int quiet = 0; quiet < kTimesQuiet;) {
       late_.step(took_);
+      second_.step(took_);
       other_.step(took_);
       if (made.step(out)) return true;
       std::vector<pollfd> entries;
@@ -180,7 +189,17 @@ class GatherFromHosts : public testing::Test, public WatchedRanks {
   }
 
   SteppedClock clock_{std::chrono::nanoseconds(1)};
-  FakeHost late_{1, false}, other_{2, true};
+  // Rank 1 is stopped, as the second process of its host says, which has rank 3.
+  static JobView view_of_second() {
+    RankView stopped = one_rank(1, false, 0);
+    stopped.state = "stopped";
+    JobView view = view_of_rank(std::move(stopped), 4);
+    view.merge(view_of_rank(one_rank(3, true, 3), 4));
+    return view;
+  }
+  FakeHost late_{1, false}, other_{2, true}, second_{3, 1, view_of_second()};
+  milliseconds knows_second_after_ = kNever;
+  int size_ = 3;  // of the communicator
   milliseconds took_{0};
   bool knows_late_ = true;
   mutable std::set<std::uint64_t> silent_;  // hosts
@@ -226,6 +245,32 @@ TEST_F(GatherFromHosts, CallNobodySilentWhoseHostHasAnswered) {
   took_ = milliseconds(0);
   gather();
   EXPECT_EQ(silent_, std::set<std::uint64_t>{1});
+}
+
+TEST_F(GatherFromHosts, AskProcessesThatBecomeKnownMeanwhile) {
+  size_ = 4;
+  late_.runs_after = kNever;
+  knows_second_after_ = milliseconds(1500);
+  gather();
+  ASSERT_FALSE(blamed_.empty());
+  EXPECT_EQ(blamed_[0].kind, Blame::kStopped) << blamed_[0].text;
+  EXPECT_EQ(blamed_[0].rank, 1);
+}
+
+TEST_F(GatherFromHosts, AskProcessesThatBecomeKnownAfterAnotherOneHasEnded) {
+  size_ = 4;
+  late_.end();
+  knows_second_after_ = milliseconds(1500);
+  gather();
+  ASSERT_FALSE(blamed_.empty());
+  EXPECT_EQ(blamed_[0].kind, Blame::kStopped) << blamed_[0].text;
+}
+
+TEST_F(GatherFromHosts, NameOneThatHasEndedAtOnce) {
+  late_.end();
+  gather();
+  expect_silent();
+  EXPECT_LE(took_, Gather::kRoundAfter);
 }
 
 TEST_F(GatherFromHosts, WaitForOneThatIsSlowAsTheOthersAre) {

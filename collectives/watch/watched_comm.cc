@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/watch/watched_comm.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -42,14 +44,30 @@ bool waits_for_peer(int state, bool is_send) {
 
 }  // namespace
 
-WatchedComm::WatchedComm(std::shared_ptr<shm::HostSegment> segment)
-    : segment_(std::move(segment)), port_(segment_->port(0)), activity_(*segment_->activity(0)) {}
+WatchedComm::Operations WatchedComm::map_operations() {
+  void* const pages = mmap(nullptr, sizeof(Operation) * kOperations, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return Operations(pages == MAP_FAILED ? nullptr : static_cast<Operation*>(pages));
+}
+
+void WatchedComm::Unmap::operator()(Operation* operations) const {
+  munmap(operations, sizeof(Operation) * kOperations);
+}
+
+WatchedComm::WatchedComm(std::shared_ptr<shm::HostSegment> segment, Operations operations)
+    : segment_(std::move(segment)),
+      port_(segment_->port(0)),
+      activity_(*segment_->activity(0)),
+      operations_(std::move(operations)) {}
 
 Result<std::unique_ptr<WatchedComm>> WatchedComm::open(const About& about) {
   RONDO_TRY(auto segment, shm::HostSegment::create({1, 0, 0, 0}, true));
   if (segment->fd() < 0)
     return fail(StatusCode::kSystemError, "memory files are not permitted here (seccomp)");
-  std::unique_ptr<WatchedComm> comm(new WatchedComm(std::move(segment)));
+  Operations operations = map_operations();
+  if (operations == nullptr)
+    return fail_errno(errno, "cannot map memory for the calls of a communicator");
+  std::unique_ptr<WatchedComm> comm(new WatchedComm(std::move(segment), std::move(operations)));
   A::store_relaxed(comm->activity_.device.network_peer, std::int32_t{-1});
   A::store_relaxed(comm->activity_.device.phase, std::int32_t{shm::kIdle});
   comm->hash_ = about.hash;

@@ -9,8 +9,9 @@
 // operations of a communicator run in order.
 // Guarantees: the functions for events do not allocate, wait for no thread but another one that
 // enters an operation, and make no system call; they ignore operations that are no longer known
-// (kOperations newer ones have been entered). look() is of one thread. Cost: about 60 KiB, and
-// 264 KiB more with a record of calls; an event is a few stores, entering an operation about 50 ns.
+// (kOperations newer ones have been entered). look() is of one thread. Cost: about 100 KiB, 60 KiB
+// more once kOperations have been entered, and 264 KiB more with a record of calls; an event is a
+// few stores, entering an operation about 50 ns.
 //
 //   const std::uint64_t operation = comm.enter(foreign_call(...));
 //   comm.enqueue(operation, 2);
@@ -94,7 +95,14 @@ class WatchedComm {
   };
   static constexpr int kTransfers = 256;
 
-  explicit WatchedComm(std::shared_ptr<shm::HostSegment> segment);
+  // In pages that are allocated as operations first use them: all bits 0 is one without a number.
+  struct Unmap {
+    void operator()(Operation* operations) const;
+  };
+  using Operations = std::unique_ptr<Operation[], Unmap>;
+  static Operations map_operations();
+
+  WatchedComm(std::shared_ptr<shm::HostSegment> segment, Operations operations);
   void set_up_record(bool has_record);
   Operation* find(std::uint64_t number);
   void announce(std::uint64_t sequence, const CallRecord& call);
@@ -114,7 +122,7 @@ class WatchedComm {
   std::atomic_flag entering_ = ATOMIC_FLAG_INIT;  // guards the next two and the recorder
   std::atomic<std::uint64_t> newest_{0};
   std::uint64_t sequence_ = 0;
-  std::array<Operation, kOperations> operations_;
+  const Operations operations_;
   std::array<Transfer, kTransfers> transfers_;
   std::atomic<unsigned> next_transfer_{0};
   std::atomic<std::uint64_t> moves_{0};  // events by which an operation moves

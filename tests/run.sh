@@ -306,9 +306,11 @@ stage_torch_preload() {
 
 # Every kind of stranger at every kind of listener of a job; RONDO_VISITS of each of the ten.
 stage_trust() {
-  build dev trust_job
+  build dev "trust_job rondo_watch rondo"
   python3 tests/trust/strangers.py build/dev/bin/trust_job --visits "${RONDO_VISITS:-1000}" \
     --json build/strangers.json
+  python3 tests/trust/watch_strangers.py build/dev/bin/trust_job build/dev/lib/librondo-watch.so \
+    build/dev/bin/rondo --visits "${RONDO_VISITS:-1000}"
 }
 
 # Runs in a guest with soft-RoCE devices. If no guest is possible (qemu or the kernel is

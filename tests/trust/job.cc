@@ -4,7 +4,10 @@
 // splits it, checks the halves and destroys all.
 //
 //   trust_job RANKS ROUNDS [HOSTS [LATE_MS]]      ROUNDS 0: until standard input ends
+//   trust_job RANKS watched HOSTS
 //
+// watched: one communicator, and an all-reduce every 10 ms until standard input ends. Each host has
+// its own folder of status sockets in RONDO_STATUS_DIR.
 // The last rank arrives LATE_MS milliseconds after the others, whose listeners are open meanwhile.
 // It prints one line of JSON per round: the seconds that its ncclCommInitRank took. A call that
 // fails, or a wrong sum, ends the job with status 1 and a message.
@@ -15,6 +18,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -66,6 +70,17 @@ void run_round(int rank, int ranks, const ncclUniqueId& id, int round, int late_
   }
 }
 
+// Rank 0 says in each call if another one follows.
+void run_watched(int rank, int ranks, const ncclUniqueId& id, bool (*goes_on)(int, int)) {
+  ncclComm_t comm;
+  require(ncclCommInitRank(&comm, ranks, id, rank), "ncclCommInitRank");
+  for (int more = 1; more != 0; usleep(10'000)) {
+    more = rank == 0 && goes_on(0, 0) ? 1 : 0;
+    require(ncclAllReduce(&more, &more, 1, ncclInt32, ncclSum, comm, nullptr), "ncclAllReduce");
+  }
+  require(ncclCommDestroy(comm), "ncclCommDestroy");
+}
+
 bool goes_on(int round, int rounds) {
   if (rounds != 0) return round < rounds;
   pollfd input{STDIN_FILENO, POLLIN, 0};
@@ -75,7 +90,7 @@ bool goes_on(int round, int rounds) {
 // Each rank receives ids over its own pipe, so no other process can read them. Its end means that
 // there are no more rounds.
 void run_rank(int rank, int ranks, int rounds, int late_ms, int from_root,
-              const std::vector<int>& to_ranks) {
+              const std::vector<int>& to_ranks, bool watched) {
   for (int round = 0;; ++round) {
     ncclUniqueId id;
     if (rank == 0) {
@@ -86,6 +101,7 @@ void run_rank(int rank, int ranks, int rounds, int late_ms, int from_root,
     } else if (read(from_root, &id, sizeof(id)) != sizeof(id)) {
       return;  // if rank 0 failed, it has printed the reason
     }
+    if (watched) return run_watched(rank, ranks, id, goes_on);
     run_round(rank, ranks, id, round, late_ms);
   }
 }
@@ -94,6 +110,7 @@ void run_rank(int rank, int ranks, int rounds, int late_ms, int from_root,
 
 int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
+  const bool watched = argc > 2 && std::strcmp(argv[2], "watched") == 0;
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 0;
   const int hosts = argc > 3 ? std::atoi(argv[3]) : 1;
   const int late_ms = argc > 4 ? std::atoi(argv[4]) : 0;
@@ -111,12 +128,16 @@ int main(int argc, char** argv) {
   }
   for (int rank = 0; rank < ranks; ++rank) {
     if (fork() != 0) continue;
-    if (hosts > 1) setenv("NCCL_HOSTID", std::to_string(rank % hosts).c_str(), 1);
+    const std::string host = std::to_string(rank % hosts);
+    if (hosts > 1) setenv("NCCL_HOSTID", host.c_str(), 1);
+    const char* const sockets = std::getenv("RONDO_STATUS_DIR");
+    if (watched && sockets != nullptr)
+      setenv("RONDO_STATUS_DIR", (std::string(sockets) + "/" + host).c_str(), 1);
     for (int other = 0; other < ranks; ++other) {
       if (other != rank) close(reads[other]);
       if (rank != 0) close(writes[other]);
     }
-    run_rank(rank, ranks, rounds, late_ms, reads[rank], writes);
+    run_rank(rank, ranks, rounds, late_ms, reads[rank], writes, watched);
     std::_Exit(0);
   }
   for (int rank = 0; rank < ranks; ++rank) {

@@ -152,6 +152,8 @@ class Visit:
                 self.last = now
                 self.socket.send(self.speech[self.at])
                 self.at += 1
+            elif self.kind == "flood":  # gone as soon as it has come
+                return False
             elif self.kind == "thief" and now - self.last > 0.02:
                 if self.at == 0 and self.speech:  # an honest Hello, which proves nothing
                     self.socket.send(self.speech[0])

@@ -120,11 +120,11 @@ class WatchOfNamespaces : public testing::Test {
     ASSERT_TRUE(ranks.wait_stage(1));
     const int asked = asked_of(fault);
     Answer answer;
-    std::uint64_t met_in = 0;  // call
+    std::uint64_t complete_in = 0;  // call
     ASSERT_TRUE(wait_until([&] {
       answer = ask(ranks, asked, communicators);
-      if (answer.is_whole && met_in == 0) met_in = answer.calls;
-      return answer.is_whole && answer.calls >= met_in + kCallsOfRunningJob &&
+      if (answer.is_whole && complete_in == 0) complete_in = answer.calls;
+      return answer.is_whole && answer.calls >= complete_in + kCallsOfRunningJob &&
              (answer.blamed.empty() || !is_only_slow(answer.blamed));
     })) << answer.seen;
     for (const Blame& blame : answer.blamed) ADD_FAILURE() << "too early: " << blame.text;

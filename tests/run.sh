@@ -191,7 +191,9 @@ stage_torch() {
   .ci/install.sh --torch
   local venv=build/torch-venv${RONDO_TORCH:+-$RONDO_TORCH} fetching= commits other other_venv
   commits=$(git rev-list --count HEAD)
-  other=${TORCH_IN_TURN[$((commits % ${#TORCH_IN_TURN[@]}))]} other_venv=build/torch-venv-$other
+  # The next release after each round of the long stages, so that every pair has its turn.
+  other=${TORCH_IN_TURN[$((commits / ${#LONG_STAGES[@]} % ${#TORCH_IN_TURN[@]}))]}
+  other_venv=build/torch-venv-$other
   if [ -n "${RONDO_TORCH:-}" ]; then
     named_torch "$venv" "$RONDO_TORCH"
   else
@@ -274,6 +276,8 @@ stage_systems() { bash tests/abi/systems.sh; }
 stage_packaging() { bash tests/abi/packages.sh recipes; }
 stage_cuda_packages() { bash tests/abi/packages.sh cuda; }  # rondo-ccl-cu13, librondo-cuda1
 stage_device_headers() { bash tests/abi/device_headers.sh; }
+# NVIDIA's nccl-tests, whose sources NCCL_TESTS="FOLDER..." names, with Rondo's headers and library.
+stage_nccl_tests() { build release && bash tests/abi/nccl_tests.sh build/release ${NCCL_TESTS:-}; }
 # Pictures and pages of results, as a browser shows them.
 stage_pictures() {
   .ci/install.sh --pictures

@@ -115,14 +115,18 @@ Result<CallRecord> ordered(const CallRecord& plain, std::uint32_t leaves) {
 Result<Prediction> predict_ordered(const GpuCluster& cluster, const CallRecord& record) {
   const int ranks = cluster.ranks();
   RONDO_TRY(const LeafLayout layout, even_layout(record.leaves(), ranks));
-  if (cluster.hosts() == 1 && layout.is_plain(record)) {  // as TeamLaunches
+  if (cluster.hosts() == 1 &&
+      (layout.is_plain(record) || layout.rest_is_plain(record))) {  // as TeamLaunches
     gpu::DevicePlanFacts facts = facts_of(cluster);
     facts.reproducible = true;
     const CallRecord plain = plain_call(record);
     if (const auto plan = gpu::make_device_plan(facts, plain);
         plan.ok() && gpu::sums_as_plain(*plan, plain, ranks)) {
       RONDO_TRY(Prediction made, predict(cluster, plain, {"ordered", *plan, true}));
-      made.us += kAgreeNs / 1000;
+      GpuSteps before(cluster);
+      const std::uint64_t leaves = layout.run_of(0).n;
+      if (leaves > 1) before.fold((leaves + 1) * record.count * size_of(record.type));
+      made.us += before.of_pieces(1).us;
       return made;
     }
   }

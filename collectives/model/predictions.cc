@@ -96,8 +96,11 @@ sim::SimStagedCall staged_call(const GpuCluster& cluster, const CallRecord& reco
   call.collective = record.collective;
   call.ranks = cluster.ranks();
   call.root = std::max(record.root, 0);
-  call.ctas = facts_of(cluster).direct_ctas;
+  const gpu::DevicePlanFacts facts = facts_of(cluster);
+  call.ctas = facts.direct_ctas;
   call.count = record.count;
+  if (facts.shared_bytes > 0)
+    call.piece = gpu::staged_elements(facts.shared_bytes, record, cluster.ranks());
   call.element_bytes = size_of(record.type);
   call.cost = direct_cost();
   return call;

@@ -39,12 +39,16 @@ std::string multicast(const DevicePlanFacts&, const CallRecord&, const DevicePla
 std::string ll_push(const DevicePlanFacts&, const CallRecord&, const DevicePlan&) {
   return "every rank writes its data into the memory of all others: one trip over the link";
 }
-std::string barrier(const DevicePlanFacts& facts, const CallRecord&, const DevicePlan& plan) {
-  const std::string where =
-      plan.strategy != Strategy::kShared
-          ? "buffers"
-          : fmt::format("staging ({} per rank and direction), copied in before and out after",
+std::string barrier(const DevicePlanFacts& facts, const CallRecord& record,
+                    const DevicePlan& plan) {
+  std::string where = "buffers";
+  if (plan.strategy == Strategy::kShared) {
+    where = fmt::format("staging ({} per rank and direction), copied in before and out after",
                         bytes_text(facts.shared_bytes));
+    const std::uint64_t piece = staged_elements(facts.shared_bytes, record, facts.ranks);
+    if (record.count > piece)
+      where += fmt::format(", in {} pieces", (record.count + piece - 1) / piece);
+  }
   return fmt::format(
       "{} devices synchronize, each does a part of the work on all ranks' {}, and they synchronize "
       "again",

@@ -121,14 +121,12 @@ bool sums_of_many(const DevicePlanFacts& facts, const CallRecord& record) {
   return cuda::sums_in_groups(record.type, record.op);
 }
 
-// On staging. PreMulSum is excluded: only their own process knows its factors.
+// On staging. PreMulSum is excluded: only their own process knows its factors. Long data go along
+// connections, which have no tree order.
 bool may_share(const DevicePlanFacts& facts, const CallRecord& record) {
-  const bool one_block = record.collective == Collective::kAllReduce ||
-                         record.collective == Collective::kReduce ||
-                         record.collective == Collective::kBroadcast;
-  const std::uint64_t blocks = one_block ? 1 : static_cast<std::uint64_t>(facts.ranks);
   return facts.shared_bytes > 0 && record.op != RedOp::kPreMulSum &&
-         record.count <= facts.shared_bytes / size_of(record.type) / blocks &&
+         (is_ordered(facts, record) ||
+          record.count <= staged_elements(facts.shared_bytes, record, facts.ranks)) &&
          sums_of_many(facts, record) && allows_barriers(facts, record);
 }
 

@@ -301,22 +301,38 @@ double reads_of_peers_ns(const DeviceCall& call, const DirectShare& share) {
 
 // Two barriers around each device's work on the others' data; its link is used meanwhile. Staged:
 // data that a rank sends is copied in before, and results not written directly to its buffer are
-// copied out after.
+// copied out after; all of it piece by piece.
 double synchronised_ns(const DeviceCall& call, bool staged) {
   const double ctas = call.facts.direct_ctas;
   const sim::VerbCost cta = direct_cost(call.costs);
   const DirectShare share = share_of(call);
   const double work = (share.summed / cta.sum_gbs + share.copied / cta.copy_gbs) / ctas;
   const double wire = share.moved * cta.wire_bytes / call.links.direct_gbs;
-  const double ns = 2 * barrier_ns(call.links.near_all, call.costs) +
-                    std::max(call.bytes * std::max(work, wire), reads_of_peers_ns(call, share));
-  if (!staged) return ns;
+  const double meets = 2 * barrier_ns(call.links.near_all, call.costs);
+  const double shared = std::max(call.bytes * std::max(work, wire), reads_of_peers_ns(call, share));
+  if (!staged) return meets + shared;
+  const std::uint64_t piece =
+      staged_elements(call.facts.shared_bytes, call.record, call.facts.ranks);
+  const double pieces =
+      std::ceil(static_cast<double>(call.record.count) / static_cast<double>(piece));
+  const double ns = std::max(pieces, 1.0) * meets + shared;
   const double in = call.collective == Collective::kReduceScatter ? call.ranks : 1;
   const double out = reduces(call.collective) || call.collective == Collective::kBroadcast ? 1 : 0;
   return ns + (in + out) * call.bytes / (ctas * cta.copy_gbs);
 }
 
 }  // namespace
+
+std::uint64_t staged_elements(std::uint64_t staging, const CallRecord& record, int ranks) {
+  assert(staging > 0 && ranks > 0);
+  constexpr std::uint64_t kLine = 128;
+  const bool one_block = record.collective == Collective::kAllReduce ||
+                         record.collective == Collective::kReduce ||
+                         record.collective == Collective::kBroadcast;
+  const std::uint64_t width = size_of(record.type), line = kLine / width;
+  const std::uint64_t fit = staging / width / static_cast<std::uint64_t>(one_block ? 1 : ranks);
+  return fit < line ? std::max<std::uint64_t>(fit, 1) : fit / line * line;
+}
 
 double in_place_ns(const DeviceCall& call, const DevicePlan&) {
   return synchronised_ns(call, false);

@@ -15,6 +15,10 @@ namespace rondo::gpu {
 
 struct DeviceCall;  // a call and its facts (device_work.cc)
 
+// Elements of each block of a call that fit into `staging` bytes of a rank's; in whole lines if
+// one fits. Shared kernels do a longer sum in pieces of that size.
+std::uint64_t staged_elements(std::uint64_t staging, const CallRecord& record, int ranks);
+
 // Time after the launch: a column of the strategies' rows (device_strategies.cc).
 using NsAfterLaunch = double (*)(const DeviceCall& call, const DevicePlan& plan);
 // The launch and the plan's work.

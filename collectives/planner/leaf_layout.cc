@@ -46,6 +46,16 @@ bool LeafLayout::is_plain(const CallRecord& ordered) const {
   return ordered.rounding() == Rounding::kOnce || (leaves_ == 2 && ordered.op != RedOp::kAvg);
 }
 
+bool LeafLayout::rest_is_plain(const CallRecord& ordered) const {
+  const DataType type = ordered.type;
+  if (!along_ranks_ || ordered.collective != Collective::kAllReduceOrdered ||
+      ordered.op == RedOp::kAvg || ordered.op == RedOp::kPreMulSum ||
+      host::partial_type(type, ordered.rounding()) != type)
+    return false;
+  // Plain sums of narrow floats round at the end: of two ranks, that is at their one node.
+  return !is_float(type) || size_of(type) >= sizeof(float) || runs_.size() == 2;
+}
+
 Status LeafLayout::check() const {
   std::uint64_t next = 0;
   int before = -1;

@@ -31,6 +31,8 @@ class LeafLayout {
   // Whether plain calls in tree order, in which sums of narrow floats are rounded once, have the
   // bits of this call: each rank holds one leaf, and the sums round alike.
   bool is_plain(const CallRecord& ordered) const;
+  // The same of an all-reduce, after each rank has summed its leaves to one value of the type.
+  bool rest_is_plain(const CallRecord& ordered) const;
   // Every rank holds one subtree of equal size, in the order of the ranks.
   bool along_ranks() const { return along_ranks_; }
   std::span<const LeafRun> subtrees_of(int rank) const {

@@ -115,7 +115,7 @@ struct DirectReduce {
                           slice_at(args) * sizeof(T);
     auto* const own = static_cast<std::byte*>(const_cast<void*>(in ? call.send : call.receive)) +
                       part.begin * sizeof(T);
-    const std::uint64_t own_step = args.count[k] * sizeof(T), step = call.part * sizeof(T);
+    const std::uint64_t own_step = args.own_step[k] * sizeof(T), step = call.part * sizeof(T);
     copy_parts(in ? own : staging, in ? own_step : step, in ? staging : own, in ? step : own_step,
                in ? args.segments : 1, part.count * sizeof(T), crew.threads);
   }

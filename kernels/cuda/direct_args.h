@@ -106,6 +106,7 @@ struct ReduceArgs {
   ListedCall listed[kMaxReductions];    // of several devices: each call has its own barriers
   std::uint64_t slice;                  // 0: not staged
   StagedCall staged[kMaxReductions];
+  std::uint64_t own_step[kMaxReductions];  // staged: from segment to segment of its own buffers
   DeviceBarrier barrier;
 };
 static_assert(sizeof(ReduceArgs) <= 4096);

@@ -203,20 +203,29 @@ class StagedRun {
       : machine_(machine),
         call_(call),
         ranks_(call.ranks),
-        block_bytes_(static_cast<double>(call.count * call.element_bytes)),
         traffic_(machine),
         at_ns_(static_cast<std::size_t>(call.ranks)) {}
 
   SimResult run() {
+    const std::uint64_t piece = call_.piece == 0 ? call_.count : call_.piece;
+    std::uint64_t begin = 0;
+    do {
+      run_piece(std::min(piece, call_.count - begin));
+      begin += piece;
+    } while (begin < call_.count);
+    return result_of(*std::max_element(at_ns_.begin(), at_ns_.end()), traffic_);
+  }
+
+ private:
+  void run_piece(std::uint64_t count) {
+    block_bytes_ = static_cast<double>(count * call_.element_bytes);
     for (int r = 0; r < call_.ranks; ++r) at(r) += work_ns(part_of(r).in, call_.cost.copy_gbs);
     meet();
     share_work();
     meet();
     for (int r = 0; r < call_.ranks; ++r) at(r) += work_ns(part_of(r).out, call_.cost.copy_gbs);
-    return result_of(*std::max_element(at_ns_.begin(), at_ns_.end()), traffic_);
   }
 
- private:
   double& at(int rank) { return at_ns_[static_cast<std::size_t>(rank)]; }
 
   Part part_of(int rank) const {
@@ -302,8 +311,9 @@ class StagedRun {
 
   const Machine& machine_;
   const SimStagedCall& call_;
-  const double ranks_, block_bytes_;
+  const double ranks_;
   Traffic traffic_;
+  double block_bytes_ = 0;     // of the piece
   std::vector<double> at_ns_;  // by rank
 };
 

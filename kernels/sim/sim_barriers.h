@@ -49,6 +49,7 @@ struct SimStagedCall {
   int root = 0;
   int ctas = 1;             // per rank
   std::uint64_t count = 0;  // elements of a block
+  std::uint64_t piece = 0;  // maximum that staging has room for; the others follow. 0: all
   std::uint64_t element_bytes = 4;
   VerbCost cost;  // per CTA
 };

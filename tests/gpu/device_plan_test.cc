@@ -243,8 +243,9 @@ TEST(DevicePlan, DirectKernelsAreSharedOnStagingWhereCallsFit) {
   // Staging holds the blocks of all ranks.
   EXPECT_EQ(plan_of(Collective::kAllToAll, 1 << 20).strategy, Strategy::kShared);
   EXPECT_EQ(plan_of(Collective::kAllToAll, (1 << 20) + 4).strategy, Strategy::kMessages);
-  facts.reproducible = true;
+  facts.reproducible = true;  // connections add up in another order
   EXPECT_EQ(plan_of(Collective::kReduce, 4 << 10).strategy, Strategy::kShared);
+  EXPECT_EQ(plan_of(Collective::kReduceScatter, 64 << 20).strategy, Strategy::kShared);
   facts.algorithms = only("ring");
   facts.reproducible = false;
   EXPECT_EQ(plan_of(Collective::kAllReduce, 1 << 20).strategy, Strategy::kConnected);

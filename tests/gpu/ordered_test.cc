@@ -102,26 +102,26 @@ TEST_P(OrderedOnGpus, OfLongBuffersInPieces) {
   });
 }
 
-// One leaf a rank, which plain calls in tree order sum where GPUs reach each other, whatever
-// NCCL_ALGO asks for.
-const NamedLayout kOneLeafLayouts[] = {
+// Even runs of leaves: plain calls in tree order sum the ranks' leaves, or their sums, where GPUs
+// reach each other, whatever NCCL_ALGO asks for.
+const NamedLayout kEvenRunLayouts[] = {
     {"processes", {{{0}, {1}, {2}, {3}}}},
     {"processes_with_rings", {{{0}, {1}, {2}, {3}}, {}, {{"NCCL_ALGO", "Ring"}}}},
     {"threads", {{{0, 1, 2, 3}}}},
     {"share_a_gpu", {{{0}, {0}, {0}, {0}}}},
     {"two", {{{0}, {1}}}},
 };
-class OneLeafARank : public OrderedOnGpus {};
-INSTANTIATE_TEST_SUITE_P(Of, OneLeafARank, testing::ValuesIn(kOneLeafLayouts),
+class EvenRuns : public OrderedOnGpus {};
+INSTANTIATE_TEST_SUITE_P(Of, EvenRuns, testing::ValuesIn(kEvenRunLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(OneLeafARank, EqualsTheOracleOfTheHost) {
+TEST_P(EvenRuns, EqualTheOracleOfTheHost) {
   const TestSeed seed;
   run([&](NcclRank& seat) {
     std::mt19937_64 random(seed.value);
     for (int i = 0; i < 40; ++i) {
       OrderedProgram what = random_ordered(seat.size, random);
-      what.leaves = seat.size;  // evenly, in half of the programs
+      what.leaves = seat.size << i % 3;  // evenly, in half of the programs
       if (i % 8 == 7) what.count = 40'000;
       ASSERT_EQ(run_on_gpu(what, seat, random()), "") << "program " << i << ": " << what.text();
     }

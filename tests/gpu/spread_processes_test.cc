@@ -172,6 +172,28 @@ TEST(SpreadSharing, EqualsTheReference) {
           });
 }
 
+// Sums in tree order have no other way: pieces pass through the same staging one after another. The
+// blocks of a reduce-scatter are cut at the same places.
+TEST(SpreadSharing, SumsInTreeOrderOfMoreThanStagingHolds) {
+  if (gpus_there() < 2) GTEST_SKIP() << "too few GPUs";
+  run_job(
+      as_processes(2, Gpus::kOneEach,
+                   {{"NCCL_ALGO", "twoshot,direct"}, {"RONDO_REPRODUCIBLE", "1"}}),
+      [](NcclRank& seat) {
+        constexpr std::size_t kStaging = 8 << 20;
+        const Case cases[] = {
+            {Collective::kAllReduce, DataType::kFloat32, RedOp::kSum, 2, 0, kStaging / 4 + 1, 1},
+            {Collective::kReduce, DataType::kUint8, RedOp::kMax, 2, 1, kStaging + 77, 2},
+            {Collective::kReduceScatter, DataType::kBfloat16, RedOp::kAvg, 2, 0, kStaging / 4 + 333,
+             3},
+        };
+        for (const Case& c : cases) {
+          run_case(seat, c, {c.seed == 3, c.seed % 2 * size_of(c.type), false});
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      });
+}
+
 // Rank 0's GPU holds no staging for the others, whatever memory they use: a first call takes no
 // more on it than on rank 1's.
 TEST_P(SpreadCalls, DoNotPassThroughOneGpu) {

@@ -151,6 +151,7 @@ class StagedJob {
       args.count[at] = calls_[k].count;
       args.listed[at] = listed(calls_[k]);
       args.staged[at] = staged(rank, k, 1);
+      args.own_step[at] = calls_[k].count;
     }
     return launch<BarrierSum>(args, rank, before);
   }

@@ -2,6 +2,7 @@
 #include "collectives/gpu/launch/direct_launches.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
@@ -137,24 +138,30 @@ bool DirectLaunches::joins(const Kind& kind, std::uint64_t bytes) const {
   return ctas == 1 || ctas * static_cast<std::uint64_t>(calls * kind.segments()) <= max_ctas();
 }
 
-Status DirectLaunches::staged_reduction(const CallRecord& record, std::span<const Buffers> buffers,
-                                        const Buffers& own, const Slices& slices) {
-  RONDO_CHECK_OK(reduce(record, buffers, &slices));
-  cuda::StagedCall& staged = reductions_.staged[reductions_.calls - 1];
-  staged.send = own.send;
-  staged.receive = own.receive;
+Status DirectLaunches::staged_reduction(const CallRecord& record, const Piece& piece,
+                                        std::span<const Buffers> buffers, const Buffers& own,
+                                        const Slices& slices) {
+  assert(piece.begin + piece.count <= record.count);
+  RONDO_CHECK_OK(reduce(record, piece.count, buffers, &slices));
+  const int k = reductions_.calls - 1;
+  cuda::StagedCall& staged = reductions_.staged[k];
+  const std::uint64_t begin = piece.begin * size_of(record.type);
+  staged.send = own.send == nullptr ? nullptr : at(own.send, begin);
+  staged.receive = own.receive == nullptr ? nullptr : at(own.receive, begin);
+  reductions_.own_step[k] = record.count;
   return ok_status();
 }
 
-Status DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers> buffers,
-                              const Slices* slices) {
+// count: elements of each block that are reduced; the record is that of the call.
+Status DirectLaunches::reduce(const CallRecord& record, std::uint64_t count,
+                              std::span<const Buffers> buffers, const Slices* slices) {
   const int n = static_cast<int>(buffers.size());
   const bool to_root = record.collective == Collective::kReduce;
   const int kernel = n > cuda::kNarrowRanks ? cuda::wide_direct_kernel(record.type, record.op)
                                             : cuda::direct_kernel(record.type, record.op);
   const Kind kind{kernel, threads_of(record), n, to_root ? 1 : n,
                   record.collective == Collective::kReduceScatter};
-  const std::uint64_t bytes = record.count * size_of(record.type);
+  const std::uint64_t bytes = count * size_of(record.type);
   cuda::ReduceArgs& args = reductions_;
   if (meets() && copies_.items > 0) RONDO_CHECK_OK(flush());  // calls meet in order
   if (!joins(kind, bytes)) {
@@ -180,13 +187,13 @@ Status DirectLaunches::reduce(const CallRecord& record, std::span<const Buffers>
   if (to_root) args.output[args.calls] = buffers[record.root].receive;
   if (slices != nullptr) {
     const StagedShape shape =
-        staged_shape(*slices, kind.threads, kind.segments(), record.count, size_of(record.type));
+        staged_shape(*slices, kind.threads, kind.segments(), count, size_of(record.type));
     args.staged[args.calls].part = shape.part;
     args.listed[args.calls] = listed(record, {shape.block, shape.ctas}, 0);
   } else if (meets()) {
     args.listed[args.calls] = listed(record, shape_of(kind.threads, bytes, kind.segments()), 0);
   }
-  args.count[args.calls++] = record.count;
+  args.count[args.calls++] = count;
   longest_ = std::max(longest_, bytes);
   return ok_status();
 }
@@ -292,7 +299,7 @@ Status DirectLaunches::collective(const CallRecord& record, std::span<const Buff
   const int n = static_cast<int>(buffers.size());
   if (record.count == 0 || record.collective == Collective::kBarrier) return ok_status();
   if (reduces(record.collective) && (n > 1 || record.op == RedOp::kPreMulSum))
-    return reduce(record, buffers);
+    return reduce(record, record.count, buffers);
   if (meets()) RONDO_CHECK_OK(begin_listed_copy(record, n));
   const int first = copies_.items;
   RONDO_CHECK_OK(copy_all(record, buffers));

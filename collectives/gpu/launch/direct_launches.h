@@ -80,10 +80,15 @@ class DirectLaunches {
   // units: of `width` bytes, in each of `blocks` blocks. The result is equal on all devices.
   static StagedShape staged_shape(const Slices& slices, unsigned threads, int blocks,
                                   std::uint64_t units, std::uint64_t width);
-  // A reduction by devices that meet one by one, on `buffers` in all ranks' staging. This rank's
-  // data in `own` is copied in before and out after.
-  Status staged_reduction(const CallRecord& record, std::span<const Buffers> buffers,
-                          const Buffers& own, const Slices& slices);
+  // Elements [begin, begin + count) of each block.
+  struct Piece {
+    std::uint64_t begin, count;
+  };
+  // A piece of a reduction by devices that meet one by one, on `buffers` in all ranks' staging.
+  // This rank's data in `own`, the buffers of the whole call, is copied in before and out after.
+  Status staged_reduction(const CallRecord& record, const Piece& piece,
+                          std::span<const Buffers> buffers, const Buffers& own,
+                          const Slices& slices);
 
   Status collective(const CallRecord& record, std::span<const Buffers> buffers);
   Status copy(const void* from, void* to, std::uint64_t bytes);
@@ -109,7 +114,7 @@ class DirectLaunches {
     std::uint64_t ctas;
   };
 
-  Status reduce(const CallRecord& record, std::span<const Buffers> buffers,
+  Status reduce(const CallRecord& record, std::uint64_t count, std::span<const Buffers> buffers,
                 const Slices* slices = nullptr);
   Status copy_all(const CallRecord& record, std::span<const Buffers> buffers);
   bool joins(const Kind& kind, std::uint64_t bytes) const;

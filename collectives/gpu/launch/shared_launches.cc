@@ -14,6 +14,7 @@
 
 #include "collectives/gpu/launch/call_steps.h"
 #include "collectives/gpu/launch/strategies.h"
+#include "collectives/planner/device_work.h"
 #include "kernels/cuda/kernels.h"
 #include "transport/cuda/device.h"
 
@@ -100,14 +101,23 @@ Status launch_shared(const DeviceLaunch& launch) {
   StagedCopies copies(launch, slices);
   DirectLaunches reductions(slices.ctas, launch.stream);
   reductions.meet(launch.barrier());
+  // A long sum: one piece after another in the same staging, as calls of a list.
+  const auto add_pieces = [&](const JointCall& call) -> Status {
+    const CallRecord& record = call.record;
+    const Buffers own = own_sides(launch, call);
+    const std::uint64_t piece = staged_elements(slices.staging, record, slices.devices);
+    for (std::uint64_t at = 0; at < record.count; at += piece)
+      RONDO_CHECK_OK(reductions.staged_reduction(record, {at, std::min(piece, record.count - at)},
+                                                 all, own, slices));
+    return ok_status();
+  };
   for (const JointCall* const call : launch.calls) {
     if (call->copies()) {
       RONDO_CHECK_OK(reductions.flush());
       RONDO_CHECK_OK(copies.add(*call));
     } else {
       RONDO_CHECK_OK(copies.flush());
-      RONDO_CHECK_OK(
-          reductions.staged_reduction(call->record, all, own_sides(launch, *call), slices));
+      RONDO_CHECK_OK(add_pieces(*call));
     }
   }
   RONDO_CHECK_OK(copies.flush());

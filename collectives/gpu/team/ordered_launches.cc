@@ -9,6 +9,7 @@
 #include "collectives/gpu/calls/messages.h"
 #include "collectives/gpu/launch/direct_launches.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/host/leaf_tree.h"
 #include "transport/cuda/device.h"
 #include "transport/memory/memory_registry.h"
 
@@ -59,6 +60,28 @@ Status OrderedLaunches::enqueue(const JointCall& call, Mismatch* mismatch) {
   RONDO_CHECK_OK(team_.begin_launch(site, call));
   const Work work{&call, cut, site.stream, capturing(site.capture), mismatch};
   RONDO_CHECK_OK(team_.edges == nullptr ? sum_here(work) : run(work));
+  return team_.end_launch(site);
+}
+
+Status OrderedLaunches::sum_into_result(JointCall& call) {
+  assert(call.posted.size() == 1 && "another rank's leaves would be overwritten");
+  PostedCall& own = call.posted.front();
+  const CallRecord& record = own.call.record;
+  const DeviceScope scope(team_.options.device);
+  RONDO_CHECK_OK(scope.entered());
+  if (max_ctas_ == 0) RONDO_CHECK_OK(prepare());
+  const LaunchPosition site = team_.site_of_first(call);
+  const StreamOrder::Turn turn(team_.order, site.capture);
+  RONDO_CHECK_OK(team_.begin_launch(site, call));
+  cuda::FoldArgs args{};
+  args.leaves = true;
+  args.count = args.slice = args.source_step = record.count;
+  add_leaves(args, own.call);
+  args.sums = 1;
+  args.partials = own.call.receive;
+  RONDO_CHECK_OK(launch(record, call.max_ctas(), site.stream, args));
+  own.call.send = own.call.receive;
+  own.call.send_windows = own.call.receive_windows;
   return team_.end_launch(site);
 }
 
@@ -236,22 +259,23 @@ Status OrderedLaunches::send(const Work& work, std::span<const ProcessMessage> m
   return enqueue(work.stream);
 }
 
-Status OrderedLaunches::launch(const Work& work, cuda::FoldArgs& args) {
+Status OrderedLaunches::launch(const CallRecord& record, int max_ctas, GpuStream stream,
+                               cuda::FoldArgs& args) {
   assert(args.holders > 0 && args.holders <= cuda::kMaxLeafHolders);
-  args.type = work.cut.record.type;
-  args.op = work.cut.record.op;
-  args.once = work.cut.partial != work.cut.record.type;
-  args.divisor = static_cast<std::int32_t>(work.cut.record.leaves());
+  args.type = record.type;
+  args.op = record.op;
+  args.once = host::partial_type(record.type, record.rounding()) != record.type;
+  args.divisor = static_cast<std::int32_t>(record.leaves());
   const std::uint64_t wanted = (args.count + cuda::kFoldThreads - 1) / cuda::kFoldThreads;
-  const int maximum = std::min(max_ctas_, work.call->max_ctas());
+  const int maximum = std::min(max_ctas_, max_ctas);
   GpuLaunch made;
   made.kernel = cuda::kFoldLeavesKernel;
   made.grid = static_cast<unsigned>(std::min<std::uint64_t>(wanted, maximum));
   made.block = cuda::kFoldThreads;
-  made.shared_bytes = cuda::fold_shared(work.cut.record.leaves());
+  made.shared_bytes = cuda::fold_shared(record.leaves());
   made.arguments = &args;
   made.argument_bytes = sizeof(args);
-  return check(gpu_api()->launch(made, work.stream), "a kernel launch");
+  return check(gpu_api()->launch(made, stream), "a kernel launch");
 }
 
 // Few programs make such calls, so the first one loads their kernel: 28,000 instructions.

@@ -32,6 +32,9 @@ class OrderedLaunches {
   explicit OrderedLaunches(TeamContext& team) : team_(team) {}
   // is_ordered(). With the team's mutex.
   Status enqueue(const JointCall& call, Mismatch* mismatch);
+  // Before the plain call of the rest (LeafLayout::rest_is_plain), of the only rank of the device:
+  // sums its leaves into the buffer of its result, which becomes what the call sends.
+  Status sum_into_result(JointCall& call);
 
  private:
   struct Work {
@@ -64,7 +67,10 @@ class OrderedLaunches {
   Status exchange(const Work& work, const Piece& piece, std::span<const Areas> areas);
   Status distribute(const Work& work, const Piece& piece, std::span<const Areas> areas);
   Status send(const Work& work, std::span<const ProcessMessage> messages) const;
-  Status launch(const Work& work, cuda::FoldArgs& args);
+  Status launch(const Work& work, cuda::FoldArgs& args) {
+    return launch(work.cut.record, work.call->max_ctas(), work.stream, args);
+  }
+  Status launch(const CallRecord& record, int max_ctas, GpuStream stream, cuda::FoldArgs& args);
   Status prepare();
   Status take_scratch();
 

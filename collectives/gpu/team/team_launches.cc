@@ -18,9 +18,15 @@ namespace rondo::gpu {
 
 Status TeamLaunches::collective(int place, JointCall& call, Mismatch* mismatch) {
   const Call& last = call.posted[place].call;
-  if (is_ordered(last.record.collective) && !runs_as_plain(call)) {
-    RONDO_CHECK_OK(flush(place));
-    return ordered_.enqueue(call, mismatch);
+  if (is_ordered(last.record.collective)) {
+    if (!runs_as_plain(call)) {
+      RONDO_CHECK_OK(flush(place));
+      return ordered_.enqueue(call, mismatch);
+    }
+    if (last.run.n > 1) {
+      RONDO_CHECK_OK(flush(place));
+      RONDO_CHECK_OK(ordered_.sum_into_result(call));
+    }
   }
   const bool captured = capturing(call.posted[place].capture);
   if (last.counts) return counted(place, call, mismatch);
@@ -65,13 +71,16 @@ Status TeamLaunches::collective(int place, JointCall& call, Mismatch* mismatch) 
   return ok_status();
 }
 
-// Where one kernel of all devices sums in tree order. The ranks of one device have a kernel of
-// their own, which sums all leaves; over connections, sums have another order.
+// Where one kernel of all devices sums in tree order, what each rank posts or the sum of its
+// leaves. The ranks of one device have a kernel of their own, which sums all leaves; over
+// connections, sums have another order.
 bool TeamLaunches::runs_as_plain(const JointCall& call) {
   const Call& first = call.posted.front().call;
   assert(first.layout != nullptr && "agreed before it was posted");
-  if (team_.edges == nullptr || team_.is_hosted() || team_.facts.hosts > 1 ||
-      !first.layout->is_plain(first.record))
+  if (team_.edges == nullptr || team_.is_hosted() || team_.facts.hosts > 1) return false;
+  const LeafLayout& layout = *first.layout;
+  if (!layout.is_plain(first.record) &&
+      (team_.facts.devices < team_.ranks() || !layout.rest_is_plain(first.record)))
     return false;
   const auto plan = plan_of(call);
   return plan.ok() && sums_as_plain(**plan, plain_call(first.record), team_.ranks());

@@ -102,3 +102,25 @@ def test_the_timeout_of_a_barrier_ends_with_it():
         assert run(body, 2) == [0, 0]
 
     with_enough_time(2, attempt)
+
+
+def test_the_timeout_of_a_wait_ends_with_its_call():
+    def attempt(seconds):  # for the wait
+        def body(rank, size):
+            dist.barrier()
+            if rank == 1:
+                stay_until("expired")
+            total = torch.ones(1)
+            work = dist.all_reduce(total, async_op=True)
+            if rank == 0:
+                work._expire(seconds)  # as wait() does, whose call may still move data
+                report("expired")
+            work.wait()
+            if rank == 1:
+                time.sleep(2.5 * seconds)
+            dist.all_reduce(total)
+            assert total.item() == 4
+
+        assert run(body, 2) == [0, 0]
+
+    with_enough_time(2, attempt)

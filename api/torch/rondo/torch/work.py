@@ -315,9 +315,18 @@ class CallWork(QueuedWork):
 
     comm: int | None = None
     runs_on_waiters = True
+    _has_expired = False
 
     def _expire(self, seconds: float) -> None:
-        lib.rondoCommSetTimeout(self.comm, seconds)  # the error names missing ranks
+        with settling:
+            if self._request is not None:
+                self._has_expired = True
+                lib.rondoCommSetTimeout(self.comm, seconds)  # the error names missing ranks
+
+    def _at_end(self, request: int) -> None:
+        """A call that moves data can end well after its limit. Later calls have the group's."""
+        if self._has_expired and (group := self.group()) is not None:
+            lib.rondoCommSetTimeout(self.comm, group.seconds)
 
 
 @untraced

@@ -1,43 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """rondo.communicator alone: arrays of every kind, what it refuses, and that it needs no torch."""
 
-import multiprocessing
 import os
+import pathlib
 import subprocess
 import sys
-import traceback
 
 import numpy as np
 import pytest
 from rondo.communicator import Communicator, CommunicatorError, unique_id
 
-FORK = multiprocessing.get_context("fork")
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import forked
+
 DEADLINE_SECONDS = float(os.environ.get("RONDO_TEST_DEADLINE", "300"))  # for busy machines
-
-
-def serve(body, rank, size, ticket, outcome):
-    try:
-        with Communicator(rank, size, ticket, init_timeout=DEADLINE_SECONDS) as ranks:
-            body(ranks)
-        outcome.put("")
-    except BaseException:
-        outcome.put(f"rank {rank}: {traceback.format_exc()}")
 
 
 def on_ranks(size, body):
     """Runs body(communicator) on forked ranks; fails with their errors."""
-    ticket, outcome = unique_id(), FORK.SimpleQueue()
-    processes = [
-        FORK.Process(target=serve, args=(body, rank, size, ticket, outcome)) for rank in range(size)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(DEADLINE_SECONDS)
-        process.kill()  # nothing, if it has ended
-        process.join()
-    errors = [outcome.get() for _ in processes if not outcome.empty()]
-    assert errors == [""] * size, "\n".join(errors)
+    ticket = unique_id()
+
+    def serve(rank):
+        with Communicator(rank, size, ticket, init_timeout=DEADLINE_SECONDS) as ranks:
+            body(ranks)
+
+    assert forked.run(serve, size, DEADLINE_SECONDS) == [0] * size
 
 
 @pytest.mark.parametrize("module", ["rondo.communicator", "rondo.ray"])

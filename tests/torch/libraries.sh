@@ -43,7 +43,7 @@ on_every_release() {
 # VENV: the form of the Python that runs with torch.
 check_python() {
   local sources="api/torch api/cu13 tests/torch tests/plugins tests/serving tests/trust tests/soak"
-  sources+=" tests/gpu bench/torch_compare.py bench/torch_layers.py bench/beside"
+  sources+=" tests/forked.py tests/gpu bench/torch_compare.py bench/torch_layers.py bench/beside"
   "$1/bin/pip" install -q ruff==0.17.6
   "$1/bin/ruff" format -q --check --line-length 100 $sources
   "$1/bin/ruff" check -q --line-length 100 --select E,F,I $sources

@@ -11,12 +11,11 @@ test runs twice, the second time as if the ranks were on two hosts.
 
 import functools
 import itertools
-import multiprocessing
 import os
+import pathlib
 import socket
+import sys
 import tempfile
-import time
-import traceback
 from datetime import timedelta
 
 import pytest
@@ -24,8 +23,11 @@ import rondo.torch  # noqa: F401  where the package is not installed
 import torch
 import torch.distributed as dist
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import forked
+
 torch.set_num_threads(1)  # forked children may not use a pool of their parent
-FORK = multiprocessing.get_context("fork")
+FORK = forked.FORK
 DEADLINE_SECONDS = 300  # for busy machines
 
 
@@ -45,50 +47,25 @@ def free_port() -> int:
             return port
 
 
-def serve(function, rank, size, folder, outcome, group, hosts):
+def serve(function, rank, size, folder, group, hosts):
     if hosts > 1:
         os.environ["NCCL_HOSTID"] = f"host{rank % hosts}"
-    try:
-        if group:
-            dist.init_process_group(
-                "rondo", init_method=f"file://{folder}/store", rank=rank, world_size=size
-            )
-        function(rank, size)
-        if group and dist.is_initialized():
-            dist.destroy_process_group()
-        outcome.put((rank, None))
-    except BaseException:
-        outcome.put((rank, traceback.format_exc()))
+    if group:
+        dist.init_process_group(
+            "rondo", init_method=f"file://{folder}/store", rank=rank, world_size=size
+        )
+    function(rank, size)
+    if group and dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def run(function, size, group=True, deadline=DEADLINE_SECONDS, hosts=1):
-    """Runs function(rank, size) on forked ranks; returns exit codes, prints their traces on
-    failure."""
+    """Runs function(rank, size) on forked ranks and returns their exit codes; fails with the errors
+    of ranks, soon after the first one."""
     with tempfile.TemporaryDirectory() as folder:
-        outcome = FORK.SimpleQueue()
-        processes = [
-            FORK.Process(target=serve, args=(function, rank, size, folder, outcome, group, hosts))
-            for rank in range(size)
-        ]
-        for process in processes:
-            process.start()
-        end = time.monotonic() + deadline
-        for process in processes:
-            process.join(max(0.1, end - time.monotonic()))
-        late = [p for p in processes if p.is_alive()]
-        for process in late:
-            process.kill()
-            process.join()
-        failures = []
-        while not outcome.empty():
-            rank, text = outcome.get()
-            if text:
-                failures.append(f"rank {rank}: {text}")
-        if late:
-            failures.append(f"{len(late)} of {size} ranks still ran after {deadline} s")
-        if failures:
-            pytest.fail("\n".join(failures), pytrace=False)
-        return [process.exitcode for process in processes]
+        return forked.run(
+            lambda rank: serve(function, rank, size, folder, group, hosts), size, deadline
+        )
 
 
 def ranks(*sizes, group=True, deadline=DEADLINE_SECONDS, hosts=(1,)):

@@ -6,10 +6,12 @@
   tests/planted/run.py NAME...    some: those of NAME.patch
 
 A patch begins with lines '# [VAR=VALUE...] TARGET FILTER', each a test program (its name ends with
-_tests) and a --gtest_filter, then with '# what the bug is'. Every filter must fail because of this
-bug, and only because of it. The copy is build/planted/tree, built once with the preset simt;
-RONDO_PLANTED=NAME makes a bug active (planted.h). A test that passes is run again with other seeds.
-HANGS=SECONDS among the variables: a run that exceeds this time counts as failed.
+_tests) and a --gtest_filter, or 'pytest' and a test of tests/torch, then with '# what the bug is'.
+Every filter must fail because of this bug, and only because of it. The copy is build/planted/tree,
+built once with the preset simt; RONDO_PLANTED=NAME makes a bug active (planted.h). A test that
+passes is run again with other seeds. HANGS=SECONDS among the variables: a run that exceeds this
+time counts as failed. Without build/torch-venv, which the stage torch makes, patches of pytest are
+skipped by name.
 
 Prints one line per patch, then counts. Exits with 1 if a patch no longer applies, a test passes or
 matches nothing, or fails without the bug; with 2 for bad input.
@@ -28,9 +30,16 @@ import time
 
 FOLDER, NEW, TREE = "tests/planted", "build/planted/new", "build/planted/tree"
 BUILD = os.path.join(TREE, "build/simt")
+PYTHON = "build/torch-venv/bin/python"
+TARGETS = {"pytest": "rondo_shared"}  # what the tests of a header need, if not its own name
 INCLUDE = '#include "tests/planted/planted.h"\n'
 SOURCES = (".cc", ".h", ".cu", ".c")
-HEADER = re.compile(r"# ((?:[A-Z_]+=\S+ )*)(\w+_tests) (\S+)\n")
+IN_PYTHON = """
+
+def planted(name):
+    return name in __import__("os").environ.get("RONDO_PLANTED", "").split(",")
+"""
+HEADER = re.compile(r"# ((?:[A-Z_]+=\S+ )*)(\w+_tests|pytest) (\S+)\n")
 SECONDS = 300  # per run, unless the patch sets it
 SEEDS = 5
 
@@ -55,6 +64,7 @@ class Patch:
             hangs = float(variables.pop("HANGS", 0))
             self.tests.append(Test(header[2], header[3], tuple(variables.items()), hangs))
             at = header.end()
+        self.needs_torch = any(test.target == "pytest" for test in self.tests)
         if not self.tests or not re.match("# .", text[at:]):
             refuse(f"{path} does not begin with '# [VAR=VALUE...] TARGET FILTER', '# what it is'")
         if f'planted("{self.name}")' not in text:
@@ -89,11 +99,15 @@ def make_copy(patches):
             refused[patch.name] = why
         else:
             touched.update(patch.files)
-    for path in (os.path.join(NEW, file) for file in touched if file.endswith(SOURCES)):
+    for path in (os.path.join(NEW, file) for file in touched):
         with open(path, encoding="utf-8") as file:
             text = file.read()
+        if path.endswith(SOURCES):
+            text = INCLUDE + text
+        elif path.endswith(".py"):  # its first lines may be those that Python wants first
+            text += IN_PYTHON
         with open(path, "w", encoding="utf-8") as file:
-            file.write(INCLUDE + text)
+            file.write(text)
     replace(NEW, TREE)
     return refused
 
@@ -122,6 +136,8 @@ def replace(new, old):
 
 
 def build(targets):
+    if not targets:
+        return
     environment = dict(os.environ, CCACHE_BASEDIR=os.path.abspath(TREE), CCACHE_NOHASHDIR="1")
     for command in (["cmake", "--preset", "simt"],
                     ["cmake", "--build", "--preset", "simt", "--target", *targets]):
@@ -137,8 +153,16 @@ def run(test, seconds, **variables):
     environment = os.environ | variables | dict(test.variables)
     if not variables:
         environment.pop("RONDO_PLANTED", None)
-    command = [os.path.abspath(f"{BUILD}/bin/{test.target}"), f"--gtest_filter={test.filter}"]
-    with subprocess.Popen(command, cwd=BUILD, env=environment, stdout=subprocess.PIPE,
+    if test.target == "pytest":
+        folder = TREE
+        environment |= {"PYTHONPATH": os.path.abspath(f"{TREE}/api/torch"),
+                        "RONDO_LIBRARY": os.path.abspath(f"{BUILD}/lib/librondo.so.1")}
+        command = [os.path.abspath(PYTHON), "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                   test.filter]
+    else:
+        folder = BUILD
+        command = [os.path.abspath(f"{BUILD}/bin/{test.target}"), f"--gtest_filter={test.filter}"]
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, start_new_session=True, text=True,
                           errors="replace") as process:
         try:
@@ -157,7 +181,7 @@ def wrong_without(test):
         return f"{test.filter} is not over in {SECONDS} s, without the bug"
     if status != 0:
         return f"{test.filter} fails without the bug:\n{output[-2000:]}"
-    if re.search(r"\[  PASSED  \] 0 tests", output):
+    if not re.search(r"\[  PASSED  \] [1-9]|^[1-9]\d* passed", output, re.MULTILINE):
         return f"{test.target} has no test {test.filter} that runs"
     return None
 
@@ -197,7 +221,10 @@ def main():
     chosen = [patch for patch in patches if not sys.argv[1:] or patch.name in sys.argv[1:]]
     refused = make_copy(patches)
     begun = time.monotonic()
-    build(sorted({test.target for patch in chosen for test in patch.tests}))
+    skipped = [patch for patch in chosen if patch.needs_torch and not os.path.exists(PYTHON)]
+    chosen = [patch for patch in chosen if patch not in skipped]
+    build(sorted({TARGETS.get(test.target, test.target)
+                  for patch in chosen for test in patch.tests}))
     print(f"built in {time.monotonic() - begun:.0f} s", flush=True)
     begun = time.monotonic()
     failed = 0
@@ -208,11 +235,13 @@ def main():
             found, text = check(patch)
         print(f"{patch.name}: {'found' if found else 'NOT FOUND'}: {text}", flush=True)
         failed += not found
+    for patch in skipped:
+        print(f"{patch.name}: skipped: no {PYTHON}, which bash tests/run.sh torch makes")
     print(f"planted: {len(chosen)} bugs, {len(chosen) - failed} found, {failed} not; "
           f"{time.monotonic() - begun:.0f} s of tests")
     if counts := os.environ.get("RONDO_TEST_COUNTS"):
         with open(counts, "a", encoding="utf-8") as file:
-            file.write(f"{len(chosen) - failed} {failed} 0\n")
+            file.write(f"{len(chosen) - failed} {failed} {len(skipped)}\n")
     return 1 if failed else 0
 
 

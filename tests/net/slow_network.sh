@@ -7,7 +7,9 @@
 #
 # Exit status 77: not permitted here.
 set -euo pipefail
-rondo=$(realpath "$1")
+[ $# = 1 ] || { echo "usage: slow_network.sh PATH_TO_RONDO" >&2; exit 2; }
+rondo=$(command -v "$1") || { echo "there is no program $1" >&2; exit 2; }
+rondo=$(realpath "$rondo")
 source "$(dirname "$0")/hosts.sh"
 port=29531
 export RONDO_SECRET=0123456789abcdef0123456789abcdef NCCL_ALGO=Ring RONDO_INIT_TIMEOUT=600

@@ -57,6 +57,28 @@ def test_torchrun_by_rondo_torch_run():
     assert "rank 0 of 2: 1" in text and "rank 1 of 2: 1" in text
 
 
+ONE_RANK = """
+import torch.distributed as dist
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("module", ["code", "one_rank"])
+def test_modules_by_name(module, tmp_path):
+    """An interpreter, which reads the program as a person would type it, and one of the program."""
+    (tmp_path / "one_rank.py").write_text(ONE_RANK)
+    done = subprocess.run(
+        [*RUN, "-m", module],
+        input=ONE_RANK,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
+    )
+    assert done.returncode == 0 and ": 1 rank on 1 host" in done.stderr, done
+
+
 def test_a_program_with_its_own_nccl_runs_preloaded(tmp_path):
     program = tmp_path / "names.py"
     program.write_text(

@@ -214,18 +214,18 @@ TEST(StatusOfAJob, IsMonitored) {
         seconds);
   };
   EXPECT_TRUE(read_until("ERROR: Invalid event group 'noise'\nOK\nOK\n")) << events;
-  nap(2.5);  // until it has looked at the job once
-  bool reported = false;
-  int victim = 5;
-  while (!reported && --victim > 0) {  // an earlier one's death may have come before the first look
-    ranks.send(victim, SIGKILL);
-    reported = read_until("\"PEER_DEAD\"", 40);
+  // Its first look reports nothing. Later ones report a process that stops or goes on.
+  bool has_looked = false, stopped = false;
+  for (int turn = 0; turn < 60 && !has_looked; ++turn) {
+    ranks.send(3, (stopped = !stopped) ? SIGSTOP : SIGCONT);
+    has_looked = read_until("\"PEER_", kLongestWait / 60);
   }
-  ASSERT_TRUE(reported) << events;
-  bool named = false;  // perhaps an earlier one, which was reported late
-  for (int rank = victim; rank < 5; ++rank)
-    named |= events.find(fmt::format("\"pid\": {}", ranks.pid(rank))) != std::string::npos;
-  EXPECT_TRUE(named) << events;
+  ASSERT_TRUE(has_looked) << events;
+  ranks.send(3, SIGCONT);
+  ranks.send(4, SIGKILL);
+  ASSERT_TRUE(read_until("\"PEER_DEAD\"")) << events;
+  const auto pid_of = [&](int rank) { return fmt::format("\"pid\": {}", ranks.pid(rank)); };
+  EXPECT_TRUE(read_until(pid_of(4))) << events;
   EXPECT_EQ(events.find("PEER_NEW"), std::string::npos) << events;
 }
 

@@ -2,6 +2,7 @@
 """check_probe.py PROBE: what gpu_probe says where there is no device, and of probes that hang,
 abort or are interrupted: JSON that names every one, and exit statuses that tell them apart."""
 
+import glob
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 
+LONGEST_WAIT = 300  # seconds; a wait lasts this long only if something is wrong
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 probe = sys.argv[1]
 failures = []
@@ -21,7 +23,7 @@ def expect(true, text):
 
 
 def ask(*arguments):
-    done = subprocess.run([probe, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([probe, *arguments], capture_output=True, text=True, timeout=LONGEST_WAIT)
     try:
         return done.returncode, json.loads(done.stdout)
     except json.JSONDecodeError as error:
@@ -35,6 +37,20 @@ def is_alive(pid):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def children_of(pid):
+    """Processes whose parent this is."""
+    children = []
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == pid:
+            children.append(int(path.split("/")[2]))
+    return children
 
 
 def statuses(document):
@@ -85,9 +101,14 @@ running = subprocess.Popen(
 running.stderr.readline()
 while b"planted_end" not in running.stderr.readline():
     pass
-time.sleep(0.3)
+# planted_hang is the only one of these that has a child.
+end = time.monotonic() + LONGEST_WAIT
+while not any(children_of(child) for child in children_of(running.pid)):
+    if time.monotonic() > end:
+        sys.exit("probe: planted_hang does not begin")
+    time.sleep(0.01)
 running.send_signal(signal.SIGTERM)
-document = json.loads(running.communicate(timeout=30)[0])
+document = json.loads(running.communicate(timeout=LONGEST_WAIT)[0])
 wanted = {"planted_end": "ok", "planted_hang": "failed", "tools": "not run"}
 expect(statuses(document) == wanted, f"after SIGTERM probes were {statuses(document)}")
 expect(running.returncode == 1, f"after SIGTERM it ended with {running.returncode}, not 1")
@@ -97,7 +118,7 @@ wanted = {"planted_hang": "hung", "tools": "not run"}
 expect(statuses(document) == wanted, f"with 1.5 s in all probes were {statuses(document)}")
 
 for bad in (["no_such_probe"], ["--seconds", "0"], ["--json"]):
-    status = subprocess.run([probe, *bad], capture_output=True, timeout=60).returncode
+    status = subprocess.run([probe, *bad], capture_output=True, timeout=LONGEST_WAIT).returncode
     expect(status == 2, f"{bad} ended with {status}, not 2")
 
 for failure in failures:

@@ -112,7 +112,7 @@ TEST_P(GpuHosts, MismatchedCallsAreNamed) {
   processes.wait_exits();
 }
 
-// The others arrive after it has ended, and get an error.
+// The others arrive after it has aborted, and get an error.
 TEST_P(GpuHosts, AbortEndsStreamsThatWait) {
   const auto body = [](NcclRank& seat) {
     if (seat.rank != 0) {
@@ -131,12 +131,13 @@ TEST_P(GpuHosts, AbortEndsStreamsThatWait) {
     seat.comm = nullptr;
     seat.report(ok_status());
     seat.board.flag = 1;
-    nap(2);
+    ASSERT_TRUE(seat.wait_flag(2));
   };
   RankProcesses processes(job(), body);
   ASSERT_TRUE(processes.wait_reports());
   for (int r = 1; r < ranks(); ++r)
     EXPECT_EQ(processes.status(r), StatusCode::kRemoteError) << processes.text(r);
+  processes.board().flag = 2;
   processes.wait_exits();
 }
 

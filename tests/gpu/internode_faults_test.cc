@@ -115,24 +115,28 @@ TEST_P(InternodeFaults, DeathsAreReportedAlongChainsOfWaits) {
   processes.wait_exits({victim});
 }
 
-// A send and its receive, on two hosts.
+// A send and its receive, on two hosts. Ranks on neither get the fault, too.
 TEST_P(InternodeFaults, MessagesOfDifferentSizesAreNamed) {
   const int last = ranks() - 1;
   const auto body = [last](NcclRank& seat) {
     DeviceBuffer buffer(9000, 0);
     buffer.put(Bytes(9000), 0, seat.stream);
-    ncclResult_t result = ncclSuccess;
-    for (int i = 0; result == ncclSuccess && i < 100; ++i) {
-      const std::size_t sent = i == 3 ? 5000 : 9000;
+    const auto pass_message = [&](std::size_t sent) {
       if (seat.rank == 0)
-        result = ncclSend(buffer.data(), sent, ncclUint8, last, seat.comm, seat.stream);
+        return ncclSend(buffer.data(), sent, ncclUint8, last, seat.comm, seat.stream);
       if (seat.rank == last)
-        result = ncclRecv(buffer.data(), 9000, ncclUint8, 0, seat.comm, seat.stream);
-      if (result != ncclSuccess) break;
-      GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-      nap(0.01);
-      NCCL_OK(ncclCommGetAsyncError(seat.comm, &result));
-    }
+        return ncclRecv(buffer.data(), 9000, ncclUint8, 0, seat.comm, seat.stream);
+      return ncclSuccess;
+    };
+    ncclResult_t result = ncclSuccess;
+    int made = 0;
+    wait_until([&] {
+      result = pass_message(made++ == 3 ? 5000 : 9000);
+      if (result != ncclSuccess) return true;
+      EXPECT_EQ(gpu_api()->synchronize_stream(seat.stream), kGpuSuccess);
+      EXPECT_EQ(ncclCommGetAsyncError(seat.comm, &result), ncclSuccess);
+      return result != ncclSuccess;
+    });
     report_and_abort(seat, result);
   };
   RankProcesses processes(job(), body);
@@ -217,7 +221,8 @@ TEST_P(InternodeFaults, AbortEndsTheKernelsOfAll) {
     other.join();
     seat.comm = nullptr;
     seat.report(ok_status());
-    nap(1);
+    // The others must hear of the abort before they see that its process has ended.
+    ASSERT_TRUE(seat.wait_flag(1));
   };
   const int late = ranks() - 1;
   RankProcesses processes(job(), body);

@@ -10,6 +10,8 @@
 #include <optional>
 #include <thread>
 
+#include "tests/support/rank_seat.h"
+
 namespace rondo::gpu {
 namespace {
 
@@ -36,12 +38,16 @@ class MemoryExchanges : public testing::Test {
       processes.push_back(std::make_unique<MemoryExchange>(*segment, p, std::vector<int>{0, 1, 2},
                                                            std::move(sockets[p])));
   }
+  static net::Deadline long_deadline() {
+    return net::Deadline::of(std::chrono::seconds(static_cast<int>(test::kLongestWait)));
+  }
   // Reply that process 0 gets from another one that answers `address`, or does not answer.
   auto ask(int process, std::uint64_t address, bool answers = true) {
     std::thread other([&] {
       if (answers) answer(process, address);
     });
-    auto reply = processes[0]->ask(process, {MemoryNote::kMap}, {}, net::Deadline::of(200ms));
+    auto reply = processes[0]->ask(process, {MemoryNote::kMap}, {},
+                                   answers ? long_deadline() : net::Deadline::of(200ms));
     other.join();
     return reply;
   }
@@ -76,7 +82,7 @@ TEST_F(MemoryExchanges, AnAnswerIsWaitedForWhileTheRequestIsOpen) {
       processes[1]->serve(0, third_time);
     } while (processes[1]->has_open_request(0));
   });
-  const auto reply = processes[0]->ask(1, {MemoryNote::kUnmap}, {}, net::Deadline::of(20s));
+  const auto reply = processes[0]->ask(1, {MemoryNote::kUnmap}, {}, long_deadline());
   other.join();
   ASSERT_TRUE(reply.ok()) << reply.error().text;
   EXPECT_EQ(reply->address, 5u);

@@ -42,7 +42,9 @@ struct Channel {
     const int device = 0;
     return gpu::memory_registry().import_memory(handles[0], {&device, 1});
   }
-  static net::Deadline deadline() { return net::Deadline::of(std::chrono::seconds(30)); }
+  static net::Deadline deadline() {
+    return net::Deadline::of(std::chrono::seconds(static_cast<int>(kLongestWait)));
+  }
 
   int plain[2], files[2];
 };

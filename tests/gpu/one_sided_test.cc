@@ -114,7 +114,7 @@ TEST(DeviceSignals, RevokingEndsStreamsThatWaitForThem) {
     // A rank that revokes also ends the other's wait; but not before both have checked.
     seat.mark(1);
     const auto& other = seat.board.seats[1 - seat.rank].stage;
-    for (int i = 0; i < 3000 && other.load() < 1; ++i) nap(0.01);
+    EXPECT_TRUE(wait_until([&] { return other.load() == 1; }));
     NCCL_OK(ncclCommRevoke(seat.comm, 0));
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
   });

@@ -42,13 +42,12 @@ TEST_P(StatusOfGpus, NamesTheRankForWhichKernelsWait) {
     const int asked = ranks.pid(culprit == 0 ? layout.ranks() - 1 : 0);
     std::vector<Blame> blamed;
     std::string seen;
-    for (int turn = 0; turn < 200 && blamed.empty(); ++turn) {
+    wait_until([&] {  // on a busy machine a process may not answer
       const auto view = ask_process(asked, !layout.hosts.empty());
-      ASSERT_TRUE(view.ok()) << view.error().text;
-      blamed = diagnose(*view);
-      seen = view->to_json().text(1);
-      nap(0.05);
-    }
+      if (view.ok()) blamed = diagnose(*view);
+      seen = view.ok() ? view->to_json().text(1) : view.error().text;
+      return !blamed.empty();
+    });
     EXPECT_EQ(blamed.size(), 1u) << seen;
     if (blamed.size() == 1) {
       EXPECT_EQ(blamed[0].rank, culprit) << blamed[0].text << "\n" << seen;

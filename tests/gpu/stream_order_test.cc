@@ -101,8 +101,7 @@ class Orders : public testing::Test {
   }
   // True if the stream finishes while the gate is shut.
   static bool passes(GpuStream stream) {
-    for (int i = 0; i < 10'000 && !is_over(stream); ++i) std::this_thread::sleep_for(1ms);
-    return is_over(stream);
+    return test::wait_until([&] { return is_over(stream); });
   }
 
   GpuStream streams[4] = {};  // rank r: streams r and r + 2

@@ -23,7 +23,9 @@ CALLS = 20  # of each rank
 
 
 def asked(words: list) -> dict:
-    done = subprocess.run([*map(str, words), "--json"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        [*map(str, words), "--json"], capture_output=True, text=True, timeout=LIMIT_SECONDS
+    )
     return json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr.strip()}
 
 

@@ -43,9 +43,11 @@ shape() {  # HOST RATE
 for host in 1 2 3; do shape "$host" 1gbit; done
 start
 eventually says "call [0-9][0-9]" || fail "the job makes no calls"
+# On a busy machine a host that does not run has a low rate for a moment: what is said once is no
+# accusation, what stays is one.
+is_healthy() { page && ! grep "the network" "$work/page"; }
 for turn in $(seq 10); do
-  page || fail "rondo ps has no status of the job"
-  ! grep -q "the network" "$work/page" || fail "a healthy network is accused"
+  eventually is_healthy || fail "a healthy network is accused, or rondo ps has no status of the job"
   sleep 0.2
 done
 echo "ok: no network of a healthy job is accused"

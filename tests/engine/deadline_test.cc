@@ -2,6 +2,7 @@
 // A wait ends at its timeout, and not later. By the real clock only the first half can be tested: a
 // busy machine makes every wait longer. So the waiting rank has a clock of its own here.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include "base/seconds.h"
 #include "tests/support/engine_rank.h"
@@ -71,6 +72,38 @@ TEST_P(DeadlineOf, IsTheTimeoutAndNoLater) {
     const double waited = static_cast<double>(ranks.board().seats[0].value.load()) * 1e-9;
     EXPECT_GE(waited, kDeadlineSeconds);
     EXPECT_LT(waited, 2 * kDeadlineSeconds);  // the fault's text takes 30 readings
+  }
+}
+
+// Rank 1 never comes to the meeting of the survivors; rank 2 has ended. The meeting is served by a
+// thread with the real clock, which may end it earlier.
+TEST(ShrinkDeadline, IsNoLaterThanTheInitTimeout) {
+  for (const std::vector<std::string>& hosts :
+       {std::vector<std::string>{}, std::vector<std::string>{"a", "b", "b"}}) {
+    SCOPED_TRACE(hosts.empty() ? "on one host" : "on two hosts");
+    Job job;
+    job.comm = short_timeouts();
+    job.hosts = hosts;
+    RankProcesses ranks(3, job, [](EngineRank& seat) {
+      if (seat.rank > 0) {
+        seat.mark(1);
+        sleep_until_killed();
+      }
+      ASSERT_TRUE(seat.wait_flag(1));
+      const int excluded[] = {2};
+      const SteppedClock clock(kClockStep);
+      const std::int64_t begun = now_ns();
+      const auto child = seat.comm->shrink(excluded, short_timeouts(kDeadlineSeconds), {});
+      seat.mine().value.store(static_cast<std::uint64_t>(now_ns() - begun));
+      seat.report(child.ok() ? ok_status() : child.error());
+    });
+    ASSERT_TRUE(ranks.wait_stage(1, {0}));
+    ranks.send(2, SIGKILL);
+    ranks.board().flag.store(1);
+    ASSERT_TRUE(ranks.wait_reports({1, 2}));
+    EXPECT_EQ(ranks.status(0), StatusCode::kTimeout) << ranks.text(0);
+    const double waited = static_cast<double>(ranks.board().seats[0].value.load()) * 1e-9;
+    EXPECT_LT(waited, 2 * kDeadlineSeconds);
   }
 }
 

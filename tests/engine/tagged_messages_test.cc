@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_rank.h"
+#include "tests/support/stepped_clock.h"
 #include "tests/support/tagged_messages_seam.h"
 
 namespace rondo::test {
@@ -149,6 +150,22 @@ TEST(TaggedMessages, WhatComesAfterACancelIsNotWritten) {
   ASSERT_TRUE(TwoRanks::finish(last));  // so the whole first message has arrived
   EXPECT_EQ(next, after);
   EXPECT_EQ(got, Bytes(sent.size(), std::byte{9}));
+}
+
+// The receiver takes nothing, so more than the slots hold stays here. By a clock of this thread's
+// own, which each look advances by one step.
+TEST(TaggedMessages, FlushEndsAtItsDeadlineAndNotLater) {
+  constexpr std::chrono::milliseconds kStep{10}, kLimit{300};
+  TwoRanks two(std::size_t{1} << 30);
+  const auto receiver = TaggedMessagesSeam::hold(*two.box[1]);
+  const Bytes sent(3 * TaggedMessagesSeam::slots_from(*two.box[1], 0), std::byte{1});
+  ASSERT_TRUE(two.box[0]->send({.peer = 1, .tag = 5}, sent.data(), sent.size()).ok());
+  const SteppedClock clock(kStep);
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_FALSE(two.box[0]->flush(begun + kLimit));
+  const auto waited = std::chrono::steady_clock::now() - begun;
+  EXPECT_GE(waited, kLimit);
+  EXPECT_LT(waited, 2 * kLimit);
 }
 
 // A message arrives and its sender leaves, both after this rank checked for messages and before it

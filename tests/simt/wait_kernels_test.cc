@@ -8,6 +8,7 @@
 #include "kernels/cuda/kernel_wait.h"
 #include "tests/simt/machine_fixture.h"
 #include "tests/support/enough_time.h"
+#include "tests/support/stepped_clock.h"
 
 namespace rondo::simt {
 namespace {
@@ -122,6 +123,25 @@ TEST(KernelWaits, AllOfACtaEndWhereTheHostAborts) {
   EXPECT_TRUE(waits.end());
   for (unsigned i = 0; i < kWaiting; ++i) EXPECT_EQ(waits.step_of(i), kNever);
   EXPECT_EQ(waits.words().gave_up, 0u);
+}
+
+// This thread runs the emulated machine, by a clock of its own that each reading advances by a
+// step.
+TEST(KernelWaits, EndAtTheirLimitAndNotLater) {
+  constexpr std::chrono::milliseconds kLimit{1000};
+  TestMachine machine({.seed = 5});
+  const Waits waits(machine);
+  waits.sight().stop = 1;  // the watcher leaves the limit alone
+  waits.words().limit_ns = std::uint64_t{kLimit.count()} * 1'000'000;
+  const auto waited = [&] {
+    const rondo::test::SteppedClock clock(std::chrono::microseconds(200));
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_TRUE(waits.until([&] { return waits.words().gave_up != 0; }));
+    return std::chrono::steady_clock::now() - begun;
+  }();
+  EXPECT_GE(waited, kLimit);
+  EXPECT_LT(waited, 2 * kLimit);
+  EXPECT_TRUE(waits.end());
 }
 
 // A wait that lasts too long is reported even if the poller's own wait has just begun. On a busy

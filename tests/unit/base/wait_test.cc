@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Number of times that a Waiter spins and yields, observed through atomics that count.
+// Number of times that a Waiter spins and yields, observed through atomics that count; how often
+// poll_until() looks.
 #include "base/wait.h"
 
 #include <gtest/gtest.h>
+
+#include <utility>
+
+#include "base/poll_until.h"
+#include "tests/support/stepped_clock.h"
 
 namespace rondo {
 namespace {
@@ -186,6 +192,26 @@ TEST_F(WaiterAlone, ParksBrieflyWhereItsNetworkHasNothingToDo) {
   }
   EXPECT_EQ(CountingAtomics::yields, 0);
   EXPECT_EQ(CountingAtomics::relaxes, 0);
+}
+
+// ---- poll_until(), by a clock of this thread's own ----
+
+// Each look advances the clock by one step.
+TEST(PollUntil, LooksUntilItsDeadlineAndNotOnceMore) {
+  constexpr std::chrono::milliseconds kStep{20}, kLimit{200};
+  const test::SteppedClock clock(kStep);
+  int looks = 0;
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_FALSE(poll_until([&] { return ++looks, false; }, begun + kLimit));
+  EXPECT_EQ(looks, kLimit / kStep + 1);
+}
+
+TEST(PollUntil, TakesWhatHoldsAtItsDeadline) {
+  constexpr std::chrono::milliseconds kStep{20};
+  const test::SteppedClock clock(kStep);
+  bool passed = false;
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_TRUE(poll_until([&] { return std::exchange(passed, true); }, begun + kStep));
 }
 
 }  // namespace

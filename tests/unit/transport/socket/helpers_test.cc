@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses, interface choice, frames and links.
+// Addresses, interface choice, frames, links and deadlines.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -13,6 +13,7 @@
 
 #include "tests/support/environment.h"
 #include "tests/support/ports.h"
+#include "tests/support/stepped_clock.h"
 #include "transport/auth/hmac.h"
 #include "transport/bootstrap/framed_link.h"
 #include "transport/bootstrap/messages.h"
@@ -243,6 +244,47 @@ TEST(Tcp, EndsAtTheDeadlineAndNamesWhatItTried) {
   EXPECT_NE(socket.error().text.find(address.text()), std::string::npos) << socket.error().text;
   EXPECT_EQ(connect_tcp({&address, 1}, Deadline::of(10s, [] { return true; })).code(),
             StatusCode::kInvalidUsage);
+}
+
+// ---- deadlines, by a clock of this thread's own: each reading advances it by a step ----
+
+constexpr std::chrono::milliseconds kStep{20}, kLimit{200};
+constexpr int kLooks = 5;     // within the limit
+constexpr int kReadings = 2;  // of the clock, for each look
+static_assert(kLooks * kReadings * kStep == kLimit);
+
+// How often a wait for sockets looks, if nothing comes, until `after` it has begun.
+int looks_until(std::chrono::milliseconds after) {
+  const test::SteppedClock clock(kStep);
+  int looks = 0;
+  const Deadline deadline{Clock::now() + after, [&] { return ++looks, false; }};
+  EXPECT_EQ(wait_ready({}, deadline, "nothing comes").code(), StatusCode::kTimeout);
+  return looks;
+}
+
+TEST(SocketDeadline, EndsAWaitAtItsTimeAndNotOneLookLater) {
+  EXPECT_EQ(looks_until(kLimit - kStep), kLooks);
+  EXPECT_EQ(looks_until(kLimit), kLooks);
+  EXPECT_EQ(looks_until(kLimit + kStep), kLooks + 1);
+}
+
+TEST(SocketDeadline, IsTheTimeoutFromNow) {
+  const test::SteppedClock clock(kStep);
+  const auto now = Clock::now() + kStep;  // its own reading
+  EXPECT_EQ((Deadline::of(kLimit).at - now).count(), std::chrono::nanoseconds(kLimit).count());
+  const auto later = Deadline{now, {}}.later(kLimit);
+  EXPECT_EQ((later.at - now).count(), std::chrono::nanoseconds(kLimit).count());
+}
+
+TEST(SocketDeadline, OfAnEarlierTimeEndsTheWaitAtThatTime) {
+  const test::SteppedClock clock(kStep);
+  int looks = 0;
+  const auto begun = Clock::now();
+  const Deadline deadline{begun + 10 * kLimit, [&] { return ++looks, false; }};
+  const auto done = wait_until({}, begun + kLimit, deadline, "nothing comes");
+  ASSERT_TRUE(done.ok()) << done.error().text;
+  EXPECT_FALSE(*done);
+  EXPECT_EQ(looks, kLooks);
 }
 
 }  // namespace

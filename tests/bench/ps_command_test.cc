@@ -11,13 +11,18 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "tests/bench/shell.h"
 #include "tests/support/environment.h"
+#include "tests/support/processes.h"
+#include "tests/support/sample_calls.h"
+#include "tests/support/status_job.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rondo {
@@ -103,6 +108,48 @@ TEST(PsCommand, ShowsWhatRanksAreDoingAndWhomTheyWaitFor) {
            !blamed.empty() && blamed[0].at("rank").number() == 1;
   })) << (jobs ? jobs->text(2) : "");
   kill(stopped, SIGCONT);
+}
+
+// The lines that begin with "communicator".
+std::vector<std::string> headings_of(const std::string& page) {
+  std::vector<std::string> found;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("communicator ")) found.push_back(line);
+  return found;
+}
+
+// In the second of three communicators rank 0 waits for rank 1, which does not come.
+TEST(PsCommand, ShowsTheHungCommunicatorFirstAndTheIdleOnesInALineEach) {
+  const test::StatusJob status;
+  test::Job job = status.job();
+  job.comm = test::short_timeouts(test::kLongestWait);
+  job.comm.name = "first";
+  test::RankProcesses ranks(2, job, [](test::EngineRank& seat) {
+    std::vector<std::shared_ptr<Communicator>> groups = {seat.comm};
+    for (const char* name : {"second", "third"}) {
+      CommOptions options = seat.comm->options();
+      options.name = name;
+      auto group = seat.comm->split(0, seat.rank, options, {});
+      ASSERT_TRUE(group.ok()) << group.error().text;
+      groups.push_back(*group);
+    }
+    test::SampleCall sample(Collective::kAllReduce, 10, 2);
+    for (const auto& group : groups) EXPECT_TRUE(group->run({&sample.call, 1}).ok());
+    seat.mark(1);
+    if (seat.rank == 0) (void)groups[1]->run({&sample.call, 1}).ok();
+    test::sleep_until_killed();
+  });
+  ASSERT_TRUE(ranks.wait_stage(1));
+  ShellResult shown;
+  EXPECT_TRUE(eventually([&] {
+    shown = ps(std::to_string(ranks.pid(0)));
+    const std::vector<std::string> lines = headings_of(shown.text);
+    return lines.size() == 3 && lines[0].find(" second: 2 ranks") != std::string::npos &&
+           !lines[0].ends_with(", idle") && lines[1].find(" first: 2 ranks") != std::string::npos &&
+           lines[1].ends_with(", idle") && lines[2].find(" third: 2 ranks") != std::string::npos &&
+           lines[2].ends_with(", idle");
+  })) << shown.text;
 }
 
 TEST(PsCommand, RepeatsItselfWhereAsked) {

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "collectives/status/inspect.h"
 #include "tests/support/engine_rank.h"
 #include "tests/support/ports.h"
 #include "tests/support/processes.h"
@@ -109,6 +110,11 @@ TEST(MetricsAtAPort, AreThoseOfAllRanksOfTheHost) {
   const std::string text = scraped(port);
   EXPECT_TRUE(text.starts_with("HTTP/1.1 200 OK\r\n")) << text;
   EXPECT_THAT(text, HasSubstr(kTenCalls));
+  const auto shown_by_ps = inspect_process(ranks.pid(0));
+  ASSERT_TRUE(shown_by_ps.ok()) << shown_by_ps.error().text;
+  EXPECT_THAT(text,
+              HasSubstr(fmt::format("rondo_communicator_info{{communicator=\"world\",id=\"{}\"",
+                                    hash_text(shown_by_ps->front().hash))));
   ranks.board().flag.store(1);
   ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();

@@ -3,6 +3,9 @@
 // parents, counts, types and names. A plugin that cannot be used costs the job nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -309,6 +312,49 @@ TEST(ProfilerPlugins, ThatCannotBeUsedDoNotStopTheJob) {
     EXPECT_EQ(lines, 1) << all;
     EXPECT_THAT(all, testing::HasSubstr(each.text));
     EXPECT_THAT(all, testing::HasSubstr("NCCL_PROFILER_PLUGIN"));
+  }
+}
+
+// How a child of this process ends that gets a SIGSEGV; -1: it goes on.
+int status_after_a_crash() {
+  const pid_t child = fork();
+  if (child == 0) {
+    raise(SIGSEGV);
+    _exit(0);
+  }
+  int status = -1;
+  if (!wait_until([&] { return waitpid(child, &status, WNOHANG) == child; })) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+  return status;
+}
+
+// Crashes of the program stay what they are: the handlers that Rondo has during init() are gone.
+TEST(ProfilerPlugins, ThatThrowDoNotStopTheJobNorHideItsCrashes) {
+  for (const std::string function : {"init", "startEvent", "stopEvent"}) {
+    SCOPED_TRACE(function);
+    const TemporaryFolder logs;
+    Profiled job(profiler_file("-throws"),
+                 {{"RONDO_TEST_PROFILER_THROWS", function},
+                  {"NCCL_DEBUG", "WARN"},
+                  {"NCCL_DEBUG_FILE", logs.path() + "/log"}},
+                 as_processes(2));
+    job.run([](NcclRank& seat) {
+      for (int i = 1; i <= 3; ++i) {
+        int sum = i;
+        NCCL_OK(ncclAllReduce(&sum, &sum, 1, ncclInt32, ncclSum, seat.comm, nullptr));
+        EXPECT_EQ(sum, 2 * i);
+      }
+      const int status = status_after_a_crash();
+      // A sanitizer has a handler of its own, which ends with a status.
+      EXPECT_TRUE(WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) != 0)) << status;
+      EXPECT_NE(status, -1);
+    });
+    std::ifstream file(logs.path() + "/log");
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_THAT(text, testing::HasSubstr("threw in " + function));
+    EXPECT_THAT(text, testing::HasSubstr("thrown by the plugin"));
   }
 }
 

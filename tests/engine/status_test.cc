@@ -110,6 +110,9 @@ TEST(StatusOfAJob, IsServedAsNcclsServiceDoes) {
     const Json& communicator = report.at("communicators").elements().at(0);
     EXPECT_EQ(communicator.at("ranks_count").number(), 2);
     EXPECT_EQ(communicator.at("missing_ranks_count").number(), 0);
+    const auto shown_by_ps = inspect_process(ranks.pid(0));
+    ASSERT_TRUE(shown_by_ps.ok()) << shown_by_ps.error().text;
+    EXPECT_EQ(communicator.at("hash").string(), hash_text(shown_by_ps->front().hash));
     for (const Json& rank : communicator.at("ranks").elements()) {
       EXPECT_EQ(rank.at("pid").number(), ranks.pid(static_cast<int>(rank.at("rank").number())));
       EXPECT_EQ(rank.at("collective_counts").at("AllReduce").number(), 3);

@@ -3,6 +3,7 @@
 // accesses reach the memory of all of them.
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +32,9 @@ class Side {
     EXPECT_CUDA(calls::set_device(process));
     EXPECT_CUDA(calls::free_memory(nullptr));  // makes the context current
   }
+  // A process in which an assertion has failed ends here, and the test ends the other one.
   void meet() {
+    if (testing::Test::HasFailure()) _exit(1);
     const int own = ++board_.step[process_];
     while (board_.step[1 - process_] < own) usleep(1000);
   }
@@ -68,7 +71,8 @@ class Side {
   const int process_;
 };
 
-// Runs body(side, process) in two processes; true if all expectations held in both.
+// Runs body(side, process) in two processes; true if all expectations held in both. Once one ends
+// otherwise, the other is killed.
 template <class Body>
 bool in_two_processes(const Body& body) {
   auto* const board = static_cast<Board*>(
@@ -85,10 +89,14 @@ bool in_two_processes(const Body& body) {
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }
   bool well = true;
-  for (const pid_t pid : pids) {
+  for (int left = 2; left > 0; --left) {
     int status = 1;
-    waitpid(pid, &status, 0);
+    const pid_t ended = waitpid(0, &status, 0);
+    const int process = ended == pids[0] ? 0 : 1;
+    pids[process] = -1;
+    if (status != 0 && well) ADD_FAILURE() << "process " << process << " failed: both were ended";
     well = well && status == 0;
+    if (const pid_t other = pids[1 - process]; !well && other > 0) kill(other, SIGKILL);
   }
   munmap(board, sizeof(Board));
   return well;

@@ -22,7 +22,8 @@ struct Board {
   std::atomic<int> ended[2];
 };
 
-constexpr int kFine = 0, kViolation = 3;
+// How a process of TwoProcesses ends, and how run() does.
+constexpr int kFine = 0, kViolation = 3, kWrong = 96, kNotOpened = 97, kLate = 98, kKilled = 99;
 
 class TwoProcesses {
  public:
@@ -40,7 +41,8 @@ class TwoProcesses {
   }
 
   // Process 0 owns zeroed memory on device 0; process 1 uses `other_device` and has opened it. Runs
-  // work(process, memory) in each; returns 0, or kViolation if either caused one.
+  // work(process, memory) in each; returns 0, or kViolation if either caused one. Once one ends
+  // otherwise, the other is ended, too: it may wait for the first one without limit.
   template <class Work>
   int run(int other_device, const Work& work) {
     for (int i = 0; i < 2; ++i) {
@@ -48,7 +50,7 @@ class TwoProcesses {
       if (pids_[i] == 0) _exit(live(i, i == 0 ? 0 : other_device, work));
     }
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(5);
-    int left = 2, worst = kFine;
+    int left = 2;
     while (left > 0 && std::chrono::steady_clock::now() < deadline) {
       int status = 0;
       const pid_t ended = waitpid(-1, &status, WNOHANG);
@@ -56,13 +58,15 @@ class TwoProcesses {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         continue;
       }
-      for (pid_t& pid : pids_)
-        if (pid == ended) pid = 0;
-      worst = std::max(worst, WIFEXITED(status) ? WEXITSTATUS(status) : 99);
-      if (worst == kViolation) return worst;  // the other one may spin without limit
+      const int process = ended == pids_[0] ? 0 : 1;
+      pids_[process] = 0;
+      const int how = WIFEXITED(status) ? WEXITSTATUS(status) : kKilled;
+      if (how != kFine && how != kViolation)
+        ADD_FAILURE() << "process " << process << " ended with " << how;
+      if (how != kFine) return how;
       --left;
     }
-    return left == 0 ? worst : 98;
+    return left == 0 ? kFine : kLate;
   }
 
  private:
@@ -80,12 +84,12 @@ class TwoProcesses {
       board_->opened.store(1);
     } else {
       while (board_->opened.load() == 0) std::this_thread::yield();
-      if (calls::ipc_open(&memory, board_->handle) != kGpuSuccess) return 97;
+      if (calls::ipc_open(&memory, board_->handle) != kGpuSuccess) return kNotOpened;
     }
     const bool good = work(process, static_cast<std::uint32_t*>(memory));
     for (const std::string& text : expected.texts()) std::fprintf(stderr, "%s\n", text.c_str());
     if (expected.saw(Violation::kForeignSpin)) return kViolation;
-    if (!good || !expected.texts().empty()) return 96;
+    if (!good || !expected.texts().empty()) return kWrong;
     board_->ended[process].store(1);  // the memory exists as long as its owner
     while (board_->ended[1 - process].load() == 0) std::this_thread::yield();
     return kFine;

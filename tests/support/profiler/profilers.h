@@ -12,7 +12,7 @@
 namespace rondo::test {
 
 // "": the library with all versions of the interface. "1" to "6": with that version alone. "7":
-// with none.
+// with none. "-throws": throwing_profiler.cc.
 inline std::string profiler_file(const std::string& version = "") {
   std::string file = RONDO_TEST_PROFILER_FILE;
   return file.replace(file.find('%'), 1, version);

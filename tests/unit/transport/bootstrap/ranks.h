@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks for the bootstrap tests: runs one function on threads or in forked processes.
+// Ranks for the bootstrap tests: runs one function on threads or in forked processes. Once an
+// assertion of a process fails, as_processes() ends all of them and names that rank.
 #pragma once
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -30,6 +34,7 @@ inline std::vector<Status> as_threads(int count, const RankFunction& function) {
 class RankProcess {
  public:
   RankProcess(int rank, const RankFunction& function) {
+    const bool failed_before = testing::Test::HasFailure();
     int ends[2];
     if (pipe(ends) != 0) abort();
     pid_ = fork();
@@ -37,7 +42,8 @@ class RankProcess {
       alarm(300);  // no orphan outlives a failed test
       close(ends[0]);
       const Status result = function(rank);
-      const int status = static_cast<int>(result.code());
+      const bool asserted = testing::Test::HasFailure() && !failed_before;
+      const int status = asserted ? kAsserted : static_cast<int>(result.code());
       const std::string text = result.ok() ? "" : result.error().text;
       [[maybe_unused]] auto count = write(ends[1], &status, sizeof(status));
       count = write(ends[1], text.data(), text.size());
@@ -53,14 +59,22 @@ class RankProcess {
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
 
-  void kill(int signal) { ::kill(pid_, signal); }
+  void kill(int signal) {
+    if (pid_ > 0) ::kill(pid_, signal);
+  }
 
+  // Readable once the process has a result, or has ended.
+  pollfd entry() const { return {read_, POLLIN, 0}; }
+  // Whether an assertion of it had failed, once wait() has returned.
+  bool asserted() const { return asserted_; }
   // kInternalError "ended without a result" if the process was killed.
   Status wait() {
     int status = -1;
     Error error = fail(StatusCode::kInternalError, "ended without a result");
     if (read(read_, &status, sizeof(status)) == sizeof(status)) {
-      error = Error{static_cast<StatusCode>(status), ""};
+      asserted_ = status == kAsserted;
+      error = asserted_ ? fail(StatusCode::kInternalError, "an assertion of it failed; ")
+                        : Error{static_cast<StatusCode>(status), ""};
       char buffer[4096];
       for (ssize_t count; (count = read(read_, buffer, sizeof(buffer))) > 0;)
         error.text.append(buffer, static_cast<std::size_t>(count));
@@ -74,17 +88,48 @@ class RankProcess {
   }
 
  private:
+  static constexpr int kAsserted = -2;  // in place of a status code
+
   pid_t pid_ = -1;
   int read_ = -1;
+  bool asserted_ = false;
 };
 
-inline std::vector<Status> as_processes(int count, const RankFunction& function) {
+struct EndedProcesses {
+  std::vector<Status> results;
+  int asserted = -1;  // the first rank of which an assertion failed; the others were killed then
+};
+
+inline EndedProcesses run_processes(int count, const RankFunction& function) {
   std::vector<std::unique_ptr<RankProcess>> processes;
   for (int rank = 0; rank < count; ++rank)
     processes.push_back(std::make_unique<RankProcess>(rank, function));
-  std::vector<Status> results;
-  for (auto& process : processes) results.push_back(process->wait());
-  return results;
+  std::vector<pollfd> entries;
+  for (const auto& process : processes) entries.push_back(process->entry());
+  EndedProcesses ended;
+  ended.results.resize(processes.size());
+  for (int left = count; left > 0;) {
+    (void)poll(entries.data(), entries.size(), -1);
+    for (int rank = 0; rank < count; ++rank) {
+      pollfd& entry = entries[static_cast<std::size_t>(rank)];
+      if (std::exchange(entry.revents, static_cast<short>(0)) == 0) continue;
+      entry.fd = -1;
+      --left;
+      RankProcess& process = *processes[static_cast<std::size_t>(rank)];
+      ended.results[static_cast<std::size_t>(rank)] = process.wait();
+      if (!process.asserted() || ended.asserted >= 0) continue;
+      ended.asserted = rank;
+      for (const auto& other : processes) other->kill(SIGKILL);
+    }
+  }
+  return ended;
+}
+
+inline std::vector<Status> as_processes(int count, const RankFunction& function) {
+  EndedProcesses ended = run_processes(count, function);
+  if (ended.asserted >= 0)
+    ADD_FAILURE() << "an assertion of rank " << ended.asserted << " failed: all were ended";
+  return std::move(ended.results);
 }
 
 inline bool contains(const Status& result, const std::string& part) {

@@ -2,6 +2,7 @@
 // Sessions: ranks as threads and as processes meet and exchange bytes of different sizes.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "tests/unit/transport/bootstrap/ranks.h"
@@ -117,6 +118,30 @@ TEST(BootstrapSession, AForkedProcessMeetsAnew) {
     return ok_status();
   }));
   expect_all_ok(as_threads(2, [&](int rank) { return meet(of_parent, rank, 2, 2); }));
+}
+
+// ---- the ranks of these tests (ranks.h) ----
+
+TEST(BootstrapRanks, AreAllEndedOnceAnAssertionOfOneFails) {
+  const EndedProcesses ended = run_processes(3, [](int rank) -> Status {
+    for (; rank != 1;) pause();
+    // The report of its failure is no output of this test.
+    if (std::freopen("/dev/null", "w", stdout) == nullptr) _exit(3);
+    EXPECT_EQ(rank, 4711);
+    return ok_status();
+  });
+  EXPECT_EQ(ended.asserted, 1);
+  for (const Status& result : ended.results) EXPECT_EQ(result.code(), StatusCode::kInternalError);
+}
+
+TEST(BootstrapRanks, EndAloneIfNoAssertionFails) {
+  const EndedProcesses ended = run_processes(2, [](int rank) -> Status {
+    if (rank == 0) return fail(StatusCode::kTimeout, "late");
+    return ok_status();
+  });
+  EXPECT_EQ(ended.asserted, -1);
+  EXPECT_EQ(ended.results[0].code(), StatusCode::kTimeout);
+  EXPECT_TRUE(ended.results[1].ok()) << shown(ended.results[1]);
 }
 
 }  // namespace

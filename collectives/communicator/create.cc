@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/seconds.h"
+#include "collectives/communicator/core_use.h"
 #include "collectives/communicator/host_meeting.h"
 #include "collectives/communicator/introduction.h"
 #include "collectives/context/agreed_facts.h"
@@ -24,8 +25,6 @@
 #include "collectives/planner/tuning.h"
 #include "collectives/trace/host_clocks.h"
 #include "collectives/tuner/tuner_plugin.h"
-#include "kernels/host/core_distance.h"
-#include "topology/cpu_budget.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/networks/network_agreement.h"
 #include "transport/socket/interfaces.h"
@@ -35,11 +34,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Blob = std::vector<std::byte>;
-// Ranks that share cores yield them to each other; all other ranks of a core may have work.
-Waiter::Budget wait_budget(double core_share) {
-  if (core_share <= 1) return {};
-  return {50, 2000, static_cast<std::int64_t>(1e6 * std::max(core_share - 1, 1.0))};
-}
 
 class Creation {
  public:
@@ -231,43 +225,10 @@ class Creation {
     for (int r = 0; r < request_.size; ++r) locals.push_back(state_->members.local_of(r));
     state_->connections = std::make_unique<Connections>(group.segment, view.rank, std::move(locals),
                                                         state_->remote.links(), view.light);
-    prepare_cores();
-    choose_stores();
-    state_->engine.set_budget(wait_budget(state_->facts.core_share));
+    use_cores(*state_, records_, stores_);
     state_->black_box.open(public_id(), offset);
     if (state_->status != nullptr) state_->status->serve_metrics(view.rank == 0);
-    prepare_helpers();
     prepare_verification();
-  }
-
-  // Ranks that share cores keep each other from answering; to them distance is the least cost.
-  void choose_stores() {
-    host::HostRank& view = state_->host;
-    if (stores_ != "auto") return view.stores.fix(stores_ == "1");
-    const bool measures = !state_->facts.crowded() && request_.options.device < 0;
-    const double ns = measures ? host::CoreDistance<>(view.peers, view.rank).farthest() : 0;
-    view.stores.start(ns);
-    if (ns > 0)
-      RONDO_INFO(kInit, "rank {}: a cache line needs {:.0f} ns to the farthest rank of this host{}",
-                 request_.rank, ns,
-                 view.stores.past(1 << 20) ? ": data for it are stored past the caches" : "");
-  }
-
-  // Ranks of a host that have a core each keep off each other's.
-  void prepare_cores() {
-    host::HostRank& view = state_->host;
-    if (view.size < 2) return;
-    view.core.enable_publishing();
-    if (state_->facts.crowded()) {
-      view.core.enable();
-    } else if (env::get_bool("RONDO_NUDGE")) {
-      view.nudge.enable();
-    }
-    if (view.rank != 0 || ::sysconf(_SC_NPROCESSORS_ONLN) < 2) return;
-    const std::string complaint =
-        one_core_complaint(records_, state_->members.local_ranks, topology::affinity_cpus());
-    static std::atomic<bool> complained{false};
-    if (!complaint.empty() && !complained.exchange(true)) RONDO_WARN("{}", complaint);
   }
 
   // The same decision on all ranks, because all take part.
@@ -286,26 +247,6 @@ class Creation {
       RONDO_WARN(
           "RONDO_VERIFY: calls that run as kernels on GPUs are not verified, only those that pass "
           "through host memory");
-  }
-
-  // Helpers belong to the n-th rank of this process; ranks of a process call at the same time.
-  void prepare_helpers() {
-    int threads = request_.options.threads;
-    if (threads == 0) {
-      const RankThreads found =
-          rank_threads(records_, request_.rank, env::get_int("RONDO_THREADS"));
-      threads = found.threads;
-      static std::atomic<bool> complained{false};
-      if (!found.complaint.empty() && !complained.exchange(true)) RONDO_WARN("{}", found.complaint);
-    }
-    assert(threads >= 0 && "the C API and rank_threads() check it");
-    if (threads < 2) return;
-    const auto& process_of = state_->members.group->process_of_member;
-    const auto own = process_of.begin() + state_->host.rank;
-    const auto number = static_cast<int>(std::count(process_of.begin(), own, *own));
-    state_->host.sharing.set_helpers(host::Helpers::of_rank(number), threads);
-    RONDO_INFO(kInit, "rank {}: {} threads share its large copies and sums", request_.rank,
-               threads);
   }
 
   // Equal on all ranks, and never 0. It reveals nothing of the secret. Status, traces, metrics and

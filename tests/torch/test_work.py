@@ -50,6 +50,32 @@ def test_callbacks_in_callbacks_may_wait_too(rank, size):
 
 
 @ranks(2)
+def test_only_finished_works_are_forgotten(rank, size):
+    """A callback makes a call while its rank makes the next one: both forget finished works, and
+    the next call must still find the one whose callback runs."""
+    group = dist.group.WORLD
+
+    class Fake:
+        chained = False
+
+        def __init__(self, over, meanwhile=lambda: None):
+            self.over, self.meanwhile = over, meanwhile
+
+        def is_over(self):
+            self.meanwhile, meanwhile = lambda: None, self.meanwhile
+            meanwhile()
+            return self.over
+
+        is_completed = is_over
+
+    running = Fake(False)
+    group._unfinished.extend([Fake(True, group._forget_finished), Fake(True), running])
+    group._forget_finished()
+    assert list(group._unfinished) == [running]
+    group._unfinished.clear()
+
+
+@ranks(2)
 def test_nobody_has_to_keep_a_work(rank, size):
     tensors = [summed(rank + k, async_op=True)[0] for k in range(50)]
     gc.collect()

@@ -60,6 +60,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         self._coalesced: list[dist.Work] | None = None  # while torch's coalescing manager is open
         self._issuing = threading.RLock()  # a call on the stream and its record are one step
         self._unfinished: deque[QueuedWork] = deque()
+        self._forgetting = threading.Lock()  # a look at its first work and its removal are one step
         self._name, self._description, self._sequence = "", "", 0
         self._made_in = os.getpid()
         self._weak = weakref.ref(self)
@@ -153,12 +154,14 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         return work
 
     def _forget_finished(self) -> None:
-        kept = self._unfinished
+        if not self._forgetting.acquire(blocking=False):
+            return  # another thread does it, or a call that a hook makes meanwhile
         try:
-            while kept[0].is_over():
+            kept = self._unfinished
+            while kept and kept[0].is_over():
                 kept.popleft()
-        except IndexError:
-            pass  # another thread has removed the last one
+        finally:
+            self._forgetting.release()
 
     def _join(self, works: list) -> dist.Work:
         return works[0] if len(works) == 1 else JoinedWork(works)

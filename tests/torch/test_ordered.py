@@ -233,7 +233,7 @@ def test_an_interrupted_step_is_reported(tmp_path):
 
 
 def probe(*arguments):
-    command = [sys.executable, "-m", "rondo.torch.probe", "--json", *arguments]
+    command = [sys.executable, "-m", "rondo.torch.probe", "--json", "--seconds", "300", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout or done.stderr
 

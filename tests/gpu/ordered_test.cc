@@ -167,6 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Of, OrderedBesideOthers,
                          testing::Values(NamedLayout{"threads_on_one_gpu", {{{0, 0, 0, 0}}}},
                                          NamedLayout{"threads_on_two_gpus", {{{0, 1, 0, 1}}}},
                                          NamedLayout{"processes", {{{0}, {1}, {0, 1}}}},
+                                         NamedLayout{"a_gpu_each", {{{0}, {1}, {2, 3}}}},
                                          NamedLayout{"share_a_gpu", {{{0}, {0}, {0}, {0}}}},
                                          NamedLayout{"hosts", {{{0}, {1}}, {"a", "b"}}}),
                          [](const auto& info) { return std::string(info.param.name); });

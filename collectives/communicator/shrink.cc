@@ -10,6 +10,7 @@
 
 #include "collectives/communicator/communicator_state.h"
 #include "collectives/communicator/listener_watch.h"
+#include "collectives/communicator/remote_lists.h"
 #include "collectives/faults/peer_words.h"
 #include "transport/bootstrap/rendezvous.h"
 
@@ -30,7 +31,10 @@ constexpr std::size_t kMaxWatched = 16;  // except by the leader
 class Gathering {
  public:
   Gathering(CommunicatorState& state, const std::vector<int>& survivors)
-      : state_(state), survivors_(survivors), digest_(bootstrap::digest_of(survivors)) {
+      : state_(state),
+        survivors_(survivors),
+        digest_(bootstrap::digest_of(survivors)),
+        remote_(state, survivors) {
     assert(std::is_sorted(survivors_.begin(), survivors_.end()));
     assert(std::binary_search(survivors_.begin(), survivors_.end(), state_.members.rank));
     show(digest_);
@@ -62,7 +66,10 @@ class Gathering {
                            "{}, but rank {} leaves out others: all survivors must name the same "
                            "ranks (rondoCommGetEnded)",
                            claim(), rank)};
-    if (is_slow()) watch(kMaxWatched);
+    if (is_slow()) {
+      watch(kMaxWatched);
+      remote_.step();
+    }
     for (ListenerWatch& listener : listeners_) {
       if (!listener.has_ended()) continue;
       note_end(listener.rank());
@@ -94,8 +101,8 @@ class Gathering {
         listeners_.emplace_back(rank, state_.members.ranks[static_cast<std::size_t>(rank)].address);
     }
   }
-  // A survivor of this host that has named other ranks for a while, so that neither finds out by
-  // itself that its list is old; -1: none.
+  // A survivor that has named other ranks for a while, so that neither finds out by itself that its
+  // list is old; -1: none.
   int in_conflict() {
     const auto now = std::chrono::steady_clock::now();
     if (now < look_at_) return -1;
@@ -103,7 +110,8 @@ class Gathering {
     int found = -1;
     for (const int rank : survivors_) {
       const int local = state_.members.local_of(rank);
-      const std::uint64_t theirs = local < 0 ? 0 : HostAtomics::load_acquire(word_of(local));
+      const std::uint64_t theirs =
+          local < 0 ? remote_.of(rank) : HostAtomics::load_acquire(word_of(local));
       if (theirs != 0 && theirs != digest_) found = rank;
     }
     looks_ = found < 0 ? 0 : looks_ + 1;
@@ -127,6 +135,7 @@ class Gathering {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::size_t watched_ = 0;  // survivors
   std::vector<ListenerWatch> listeners_;
+  RemoteLists remote_;
 };
 
 }  // namespace

@@ -14,7 +14,7 @@
 // rank that is not a survivor is not waited for. Cost: a child's init and one exchange; while the
 // ranks meet, one look at each survivor of this host every 50 ms, and the leader holds a
 // connection to each survivor of other hosts. Those hold one to it, and after half a second to the
-// first 16 survivors.
+// first 16 survivors; then each rank also asks for the lists of other hosts (remote_lists.h).
 #pragma once
 
 #include <functional>

@@ -174,6 +174,7 @@ RankView rank_view(const RankWordsView& words, RankReport::Condition condition,
                 .core = core_of(port)};
   for (std::size_t i = 0; i < view.counts.size(); ++i)
     view.counts[i] = HostAtomics::load_relaxed(words.activity->calls[i]);
+  view.survivors = HostAtomics::load_acquire(words.activity->survivors);
   const bool waits = report.waits_now();
   const std::int64_t seen = HostAtomics::load_relaxed(words.activity->wait_seen_ns);
   if (waits && condition == RankReport::kRunning && now_ns() - seen < kWaitsStill) {

@@ -42,10 +42,14 @@ std::string text_of(const Json& from, std::string_view key) {
   return printable_lines(from.at(key).string());
 }
 
-// Answers of earlier versions have no such member.
-std::optional<WatchedView> watched_of(const Json& rank) {
+// Answers of earlier versions lack some members.
+bool has(const Json& rank, std::string_view key) {
   const auto& keys = rank.keys();
-  if (std::find(keys.begin(), keys.end(), "watched") == keys.end()) return std::nullopt;
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+std::optional<WatchedView> watched_of(const Json& rank) {
+  if (!has(rank, "watched")) return std::nullopt;
   const Json& from = rank.at("watched");
   WatchedView watched;
   watched.phase = text_of(from, "phase");
@@ -85,6 +89,7 @@ RankView rank_of(const Json& from) {
   if (counts.size() != rank.counts.size()) throw JsonError("'counts' has another length");
   for (std::size_t i = 0; i < counts.size(); ++i)
     rank.counts[i] = static_cast<std::uint64_t>(std::clamp(counts[i].number(), 0.0, 9e18));
+  if (has(from, "survivors")) rank.survivors = hash_of(from, "survivors");
   rank.watched = watched_of(from);
   if (rank.rank < -1 || rank.rank >= kMaxSize) throw JsonError("'rank' is out of range");
   return rank;
@@ -159,6 +164,7 @@ Json json_of(const RankView& rank) {
             {"in_kernel", rank.in_kernel ? 1 : 0},
             {"doing", rank.doing},
             {"counts", std::vector<std::uint64_t>(rank.counts.begin(), rank.counts.end())}};
+  if (rank.survivors != 0) json["survivors"] = hash_text(rank.survivors);
   if (!rank.watched) return json;
   Json calls = Json::array();
   for (const auto& [number, text] : rank.watched->calls)

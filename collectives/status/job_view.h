@@ -55,6 +55,7 @@ struct RankView {
   std::string state = "running";
   std::string doing{};  // "in call 3, AllReduce(...), step 7, waits for rank 1"
   std::array<std::uint64_t, shm::ActivityLine::kCounted> counts{};
+  std::uint64_t survivors = 0;  // digest of those that it is about to meet in a shrink; 0: none
   std::optional<WatchedView> watched{};
 };
 

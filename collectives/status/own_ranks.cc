@@ -115,6 +115,18 @@ CommunicatorView communicator_view(const JoiningRank& joining, const std::string
 
 std::uint64_t status_hash(const auth::Digest& secret) { return hash_of(auth::tag_of(secret)); }
 
+status::Question::Rank OwnRank::question_to(int rank) const {
+  const RankFacts& facts = context->members.ranks[static_cast<std::size_t>(rank)];
+  const std::uint16_t port = ports.empty() ? 0 : ports[static_cast<std::size_t>(rank)];
+  status::Question::Rank asked{.addresses = {},
+                               .secret = secret,
+                               .endpoint = status::LineServer::endpoint_of(facts.process[0])};
+  if (port == 0) return asked;
+  for (const net::SocketAddress& address : addresses_of(facts))
+    asked.addresses.push_back(address.with_port(port));
+  return asked;
+}
+
 void OwnRanks::add(const JoiningRank* rank) {
   std::lock_guard lock(mutex_);
   joining_.push_back(rank);
@@ -209,19 +221,14 @@ std::vector<PeerProcessAddress> OwnRanks::peers(const JobView& without) const {
     for (const RankFacts& facts : members.ranks) {
       const bool same_host = members.local_of(facts.rank) >= 0;
       const auto rank = static_cast<std::size_t>(facts.rank);
-      const std::uint16_t port = own->ports.empty() ? 0 : own->ports[rank];
-      if ((!same_host && port == 0) || !seen.insert(facts.process[0]).second) continue;
+      if (!same_host && (own->ports.empty() || own->ports[rank] == 0)) continue;
+      if (!seen.insert(facts.process[0]).second) continue;
       PeerProcessAddress peer;
       peer.name = {facts.pid, facts.process[0]};
       peer.text = fmt::format("process {} on {}", facts.pid, facts.hostname);
       peer.host = facts.host;
       peer.same_host = same_host;
-      if (!same_host) {
-        for (const net::SocketAddress& address : addresses_of(facts))
-          peer.rank.addresses.push_back(address.with_port(port));
-        peer.rank.secret = own->secret;
-        peer.rank.endpoint = status::LineServer::endpoint_of(facts.process[0]);
-      }
+      if (!same_host) peer.rank = own->question_to(facts.rank);
       peers.push_back(std::move(peer));
     }
   }

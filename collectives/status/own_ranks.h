@@ -35,6 +35,9 @@ struct OwnRank {
   auth::Digest secret{};               // of questions between its hosts
   std::vector<std::uint16_t> ports{};  // by rank: where its process answers ranks; empty: one host
   std::vector<int> devices{};          // by rank; empty: no rank has one
+
+  // How a rank of another host is asked; no address: it cannot be.
+  status::Question::Rank question_to(int rank) const;
 };
 
 // A process that has ranks in this process's communicators.

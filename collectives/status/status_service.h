@@ -45,6 +45,7 @@ class StatusSeat {
   void note(const bootstrap::JoinNews& news);
   // From now on, queries see what the rank does.
   void show(OwnRank rank);
+  const OwnRank& shown() const { return *rank_; }  // after show()
 
  private:
   void show_joining(JoiningRank rank);

@@ -191,6 +191,29 @@ TEST_P(OtherList, EndsByNameAndTheNextTryWorks) {
   });
 }
 
+// Ranks 0 and 1 are on one host, 2 and 3 on another, where no rank sees their lists in memory.
+TEST_P(OtherList, OnAnotherHostEndsByNameAndTheNextTryWorks) {
+  Job job = short_timeouts();
+  job.hosts = {"a", "a", "b", "b"};
+  const std::vector<int> other = GetParam().other;
+  RankProcesses ranks(4, job, [&](EngineRank& seat) {
+    if (seat.rank == 2) {
+      const auto made = seat.comm->shrink(other, short_timeouts(), {});
+      seat.expect(made.code() == StatusCode::kInvalidUsage &&
+                      has(made.error().text, "all survivors must name the same ranks"),
+                  made.ok() ? "rank 2 has a child" : made.error().text);
+    }
+    if (seat.rank != 3)
+      for (const std::string& text : shrink_at_last(*seat.comm, {3}))
+        seat.expect(!has(text, "within"), text);  // no timeout
+    seat.mark(1);
+    seat.wait_flag(1);
+  });
+  ASSERT_TRUE(ranks.wait_stage(1));
+  ranks.board().flag = 1;
+  ranks.check_expectations();
+}
+
 INSTANTIATE_TEST_SUITE_P(Lists, OtherList,
                          testing::Values(DifferentLists{"SameLeader", {1, 3}},
                                          DifferentLists{"OtherLeader", {0, 3}}),

@@ -15,7 +15,7 @@
 
 namespace rondo {
 
-inline constexpr std::uint32_t kLayoutVersion = 23;
+inline constexpr std::uint32_t kLayoutVersion = 24;
 inline constexpr std::size_t kLineBytes = 64;
 inline constexpr int kAnnounceDepth = 64;         // max calls that a rank is ahead of the slowest
 inline constexpr std::size_t kPayloadBytes = 32;  // data inside the announcement

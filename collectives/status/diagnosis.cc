@@ -94,8 +94,10 @@ class ChainsOfWaits {
     blame.text = alike.text;
   }
 
+  // A call that is not seen to end may have ended: a broadcast's root may be far behind it.
   bool waits_long(const RankView& rank) const {
-    return rank.state == "running" && rank.waits_for >= 0 && rank.waits_seconds >= long_wait_;
+    const double limit = is_unseen(rank) ? std::max(long_wait_, kLongAlikeSeconds) : long_wait_;
+    return rank.state == "running" && rank.waits_for >= 0 && rank.waits_seconds >= limit;
   }
 
   const RankView* find(const Place& place) const {
@@ -104,14 +106,14 @@ class ChainsOfWaits {
   }
 
   // The rank that finds a mismatch may itself be the one that differs from most. Each other rank
-  // votes by its call, or, where that is unknown, by the numbers of calls that it has made.
-  // With as many votes for both, either may be.
+  // votes by its call, or by how many calls it has made. With as many for both, either may be.
   std::vector<int> voted_culprits(std::size_t communicator, const RankView& faulted) const {
     const RankView* const finder = find({communicator, faulted.fault_by});
     const RankView* const accused = find({communicator, faulted.culprit});
     const std::vector<RankView>& ranks = view_.communicators[communicator].ranks;
-    const bool is_mismatch = std::any_of(
-        ranks.begin(), ranks.end(), [](const RankView& rank) { return !rank.fault_call.empty(); });
+    const auto has_call = [](const RankView& rank) { return !rank.fault_call.empty(); };
+    const bool is_mismatch = faulted.fault.starts_with("Mismatched calls") ||
+                             std::any_of(ranks.begin(), ranks.end(), has_call);
     if (finder == nullptr || accused == nullptr || !is_mismatch) return {faulted.culprit};
     // Either may not have the fault yet, or had not when it was asked.
     const bool by_calls = !finder->fault_call.empty() && !accused->fault_call.empty();
@@ -138,8 +140,7 @@ class ChainsOfWaits {
       const auto end = culprit != nullptr ? kind_of_end(*culprit) : std::nullopt;
       const bool more_than_fault = end.has_value() && *end != Blame::kSilent;
       if (!more_than_fault && one == place.rank && voted.size() == 1) continue;
-      const Blame::Kind kind = more_than_fault ? *end : Blame::kFault;
-      add(blamed, kind, 0).text = first_line(rank.fault);
+      add(blamed, more_than_fault ? *end : Blame::kFault, 0).text = first_line(rank.fault);
     }
   }
 
@@ -164,11 +165,9 @@ class ChainsOfWaits {
       if (is_stuck(*awaited)) return void(add_stuck(next, seconds));
       // Outside of this call: perhaps it waits in another communicator.
       const bool outside = is_outside(*awaited, *rank);
-      const bool may_wait_elsewhere = outside || awaited->watched.has_value();
-      const auto elsewhere = may_wait_elsewhere ? wait_elsewhere(next) : std::nullopt;
+      const auto elsewhere = wait_elsewhere(next, outside);
       if (!elsewhere) {
-        const Blame::Kind kind = outside ? Blame::kNotEntered : Blame::kLate;
-        Blame& blame = add(next, kind, seconds);
+        Blame& blame = add(next, outside ? Blame::kNotEntered : Blame::kLate, seconds);
         if (blame.text.empty()) blame.text = call_text(*rank) + instead_of(*awaited);
         return;
       }
@@ -212,13 +211,13 @@ class ChainsOfWaits {
 
   // Where the process of a rank waits, if that is its only rank in the communicator: with several
   // it is not known which one's thread waits there.
-  std::optional<Place> wait_elsewhere(const Place& outside) const {
-    const RankView& rank = *find(outside);
+  std::optional<Place> wait_elsewhere(const Place& at, bool is_outside) const {
+    const RankView& rank = *find(at);
     std::optional<Place> found;
     for (const auto& [place, other] : ranks_) {
       if (other == &rank || !same_process(*other, rank)) continue;
-      if (place.communicator == outside.communicator) return std::nullopt;
-      if (!found && waits_some(*other)) found = place;
+      if (place.communicator == at.communicator) return std::nullopt;
+      if (!found && waits_some(*other) && (is_outside || is_before(*other, rank))) found = place;
     }
     return found;
   }

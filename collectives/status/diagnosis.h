@@ -11,9 +11,9 @@
 // Of a watched job (collectives/watch), calls are compared here, because NCCL does not: the ranks
 // that made another call than most are named. If all its ranks wait alike for kLongAlikeSeconds,
 // the text says so, and names none. Guarantees: no rank is blamed for a wait shorter than
-// `long_wait`, so no rank of a job that makes progress; a rank that ended or left is blamed only if
-// another one waits for it or a fault blames it. Cost: one pass over all ranks, and one step for
-// each link of each chain.
+// `long_wait`, or kLongAlikeSeconds in a call that NCCL does not show to end; a rank that ended or
+// left is blamed only if another one waits for it or a fault blames it. Cost: one pass over all
+// ranks, and one step for each link of each chain.
 //
 //   for (const Blame& blame : diagnose(view)) fmt::print("{}\n", blame.text);   // worst first
 #pragma once

@@ -116,7 +116,7 @@ CommunicatorView view_of(const shm::SegmentView& segment) {
       view.name = printable(
           {port.identity->name, strnlen(port.identity->name, sizeof(port.identity->name))});
     const bool elsewhere = port.identity->pid_namespace != pid_namespace();
-    RankView rank = rank_view({port, &segment.activity(r)},
+    RankView rank = rank_view({port, &segment.activity(r), segment.messages()},
                               elsewhere ? RankReport::kRunning : condition_of(pid), newest);
     if (elsewhere && rank.state == "running") {
       rank.state = "elsewhere";
@@ -186,7 +186,7 @@ RankView rank_view(const RankWordsView& words, RankReport::Condition condition,
   view.doing = describe(report, newest);
   if (view.waits_for >= 0) view.doing += fmt::format(", for {:.1f} s", view.waits_seconds);
   show_device(words.activity->device, condition, &view);
-  show_watched(port, *words.activity, report, &view);
+  show_watched(words, report, &view);
   if (HostAtomics::load_acquire(*port.faulted) != 0 &&
       HostAtomics::load_acquire(port.fault->state) != 0)
     show_fault(port, &view);

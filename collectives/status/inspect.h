@@ -15,17 +15,13 @@
 #include "base/result.h"
 #include "collectives/faults/rank_report.h"
 #include "collectives/status/job_view.h"
+#include "collectives/status/watched_ranks.h"
 
 namespace rondo {
 namespace trace {
 struct Culprit;
 }
 
-// The words of one rank of this host.
-struct RankWordsView {
-  PeerPort port{};
-  const shm::ActivityLine* activity = nullptr;
-};
 // `newest`: the newest call that any rank of the host has entered.
 RankView rank_view(const RankWordsView& words, RankReport::Condition condition,
                    std::uint64_t newest);

@@ -48,6 +48,25 @@ bool has(const Json& rank, std::string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
+// [rank, sends_begun, sends_ended, receives_begun, receives_ended]
+std::map<int, WatchedView::Messages> messages_of(const Json& from) {
+  std::map<int, WatchedView::Messages> messages;
+  if (!has(from, "messages")) return messages;
+  for (const Json& one : from.at("messages").elements()) {
+    const Json::Array& words = one.elements();
+    constexpr std::size_t kWords = 5;
+    const bool in_range = words.size() == kWords && words[0].number() >= 0 &&
+                          words[0].number() < kMaxSize &&
+                          std::all_of(words.begin() + 1, words.end(), [](const Json& count) {
+                            return count.number() >= 0 && count.number() <= 0xff;
+                          });
+    if (!in_range) throw JsonError("'messages' is out of range");
+    const auto count = [&](std::size_t i) { return static_cast<std::uint8_t>(words[i].number()); };
+    messages[static_cast<int>(words[0].number())] = {count(1), count(2), count(3), count(4)};
+  }
+  return messages;
+}
+
 std::optional<WatchedView> watched_of(const Json& rank) {
   if (!has(rank, "watched")) return std::nullopt;
   const Json& from = rank.at("watched");
@@ -57,6 +76,11 @@ std::optional<WatchedView> watched_of(const Json& rank) {
   watched.network_step = number_of<std::uint32_t>(from, "network_step");
   for (const Json& call : from.at("calls").elements())
     watched.calls[number_of<std::uint64_t>(call, "call")] = text_of(call, "text");
+  if (has(from, "unseen_seconds"))
+    watched.unseen_seconds = number_of<double>(from, "unseen_seconds");
+  watched.messages = messages_of(from);
+  if (has(from, "order")) watched.order = number_of<std::uint64_t>(from, "order");
+  if (has(from, "has_graphs")) watched.has_graphs = number_of<int>(from, "has_graphs") != 0;
   return watched;
 }
 
@@ -169,10 +193,18 @@ Json json_of(const RankView& rank) {
   Json calls = Json::array();
   for (const auto& [number, text] : rank.watched->calls)
     calls.push_back({{"call", number}, {"text", text}});
+  Json messages = Json::array();
+  for (const auto& [other, counts] : rank.watched->messages)
+    messages.push_back(std::vector<int>{other, counts.sends_begun, counts.sends_ended,
+                                        counts.receives_begun, counts.receives_ended});
   json["watched"] = Json{{"phase", rank.watched->phase},
                          {"network_peer", rank.watched->network_peer},
                          {"network_step", rank.watched->network_step},
-                         {"calls", std::move(calls)}};
+                         {"calls", std::move(calls)},
+                         {"unseen_seconds", rank.watched->unseen_seconds},
+                         {"order", rank.watched->order},
+                         {"has_graphs", rank.watched->has_graphs ? 1 : 0},
+                         {"messages", std::move(messages)}};
   return json;
 }
 

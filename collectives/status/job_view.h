@@ -23,11 +23,22 @@ namespace rondo {
 // Of a rank of another library's communicator, which collectives/watch records. For whom its
 // kernels wait is found once all that answered is here (watched_ranks.h).
 struct WatchedView {
-  std::string phase;      // of its oldest call that has not ended: idle (none), entered, enqueued,
-                          // in_kernel
-  int network_peer = -1;  // a rank, for whose data its network waits; -1: none, or unknown
-  std::uint32_t network_step = 0;                // of that transfer
+  std::string phase;  // of its oldest call that has not ended: idle (none), entered, enqueued,
+                      // in_kernel, unseen (enqueued, and NCCL does not tell when it runs)
+  double unseen_seconds = 0;       // how long it has been unseen
+  int network_peer = -1;           // a rank, for whose data its network waits; -1: none, or unknown
+  std::uint32_t network_step = 0;  // of that transfer
   std::map<std::uint64_t, std::string> calls{};  // collectives around that call, by number
+  // Its messages with another rank: how many have begun to run, and how many of them have ended,
+  // modulo 256.
+  struct Messages {
+    std::uint8_t sends_begun = 0, sends_ended = 0, receives_begun = 0, receives_ended = 0;
+    bool sends() const { return sends_begun != sends_ended; }  // now
+    bool receives() const { return receives_begun != receives_ended; }
+  };
+  std::map<int, Messages> messages{};  // by rank
+  std::uint64_t order = 0;             // of that oldest call among those of its process; 0: unknown
+  bool has_graphs = false;             // of CUDA: numbers of calls may differ between ranks
 };
 
 struct RankView {

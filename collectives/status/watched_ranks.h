@@ -16,9 +16,15 @@
 
 namespace rondo {
 
+// The words of one rank of this host.
+struct RankWordsView {
+  PeerPort port{};
+  const shm::ActivityLine* activity = nullptr;
+  const shm::WatchedMessages* messages = nullptr;  // null: of a rank of Rondo
+};
+
 // Fills in what only watched ranks have; for others it does nothing. `words`: of the rank.
-void show_watched(const PeerPort& words, const shm::ActivityLine& activity,
-                  const RankReport& report, RankView* view);
+void show_watched(const RankWordsView& words, const RankReport& report, RankView* view);
 
 // The oldest call that the rank has not ended, or its newest call.
 std::uint64_t point_of(const RankView& rank);
@@ -42,6 +48,11 @@ struct OtherCall {
 };
 std::vector<OtherCall> other_calls(const CommunicatorView& communicator);
 
+// A kernel of `first` may be before that of `second` on one stream of their process: it was called
+// earlier, or that is not known.
+bool is_before(const RankView& first, const RankView& second);
+// NCCL does not tell when its call runs and ends.
+bool is_unseen(const RankView& rank);
 // True if its kernel waits, and no other rank is less far. Call await_watched() before.
 bool is_stuck(const RankView& rank);
 

@@ -29,6 +29,7 @@ constexpr std::uint64_t kAsked = abi::kColl | abi::kP2p | abi::kProxyOp | abi::k
 enum Kind : unsigned {
   kNothing = 1,  // an event without a meaning here
   kCall,         // of the API
+  kGroup,        // its number: of a group of calls
   kOperation,    // a Coll or P2p
   kWhole,        // one whose stop is its end
   kKernel,
@@ -128,8 +129,7 @@ class Events {
     if (!comm_.is_known()) identify(event);
     switch (static_cast<std::uint64_t>(event.kind)) {
       case abi::kColl:
-        return start_collective(event.coll, event.parent, event.coll.warps == 0,
-                                event.coll.warps == 0);
+        return start_collective(event.coll, event.parent);
       case abi::kP2p:
         return start_message(event.p2p, event.parent);
       case abi::kProxyOp:
@@ -142,9 +142,10 @@ class Events {
         break;
     }
     if constexpr (requires { event.coll_api; }) {
-      if (event.kind == abi::kCollApi) return enter(event.coll_api);
-      if (event.kind == abi::kCeColl)
-        return start_collective(event.coll, event.parent, true, false);
+      if (event.kind == abi::kGroupApi)
+        return make(kGroup, Watch::current()->order().begin_group());
+      if (event.kind == abi::kCollApi) return enter(event.coll_api, event.parent);
+      if (event.kind == abi::kCeColl) return start_copies(event.coll, event.parent);
     }
     return make(kNothing);
   }
@@ -158,7 +159,7 @@ class Events {
     const Handle handle = decode(parent);
     const bool is_own = parent != nullptr && handle.place == seat_.place &&
                         handle.generation == (seat_.generation & 0xff);
-    return is_own && handle.kind != kNothing ? handle.operation : 0;
+    return is_own && handle.kind != kNothing && handle.kind != kGroup ? handle.operation : 0;
   }
 
   // Versions 1 and 2 have no events of kernels.
@@ -177,30 +178,52 @@ class Events {
     }
   }
 
-  // Calls in a graph run when it is launched, empty ones never.
-  Handle enter(const abi::CollApi5& api) {
+  // Calls in a graph run when it is launched, empty ones never. A group may begin at another
+  // communicator.
+  Handle enter(const abi::CollApi5& api, const void* parent) {
     const Collective which = collective_of(api.function);
     if (api.captured || api.count == 0 || which == Collective::kNone) return make(kNothing);
-    return make(kCall, comm_.enter(call_of(which, type_of(api.type), api.count, api.root)));
+    const Handle in = decode(parent);
+    const bool is_in_group = parent != nullptr && in.kind == kGroup;
+    const auto group = is_in_group ? static_cast<std::uint32_t>(in.operation) : 0;
+    const CallRecord call = call_of(which, type_of(api.type), api.count, api.root);
+    return make(kCall, comm_.enter(call, -1, group));
   }
 
+  // That of the call of the API, or a new one.
   template <class Coll>
-  Handle start_collective(const Coll& coll, const void* parent, bool is_whole, bool on_host) {
+  std::uint64_t operation_for(const Coll& coll, const void* parent) {
+    if (const std::uint64_t entered = operation_of(parent)) return entered;
     const Collective which = collective_of(coll.function);
-    std::uint64_t operation = operation_of(parent);
-    const unsigned channels = channels_of(coll.channels);
-    if (operation == 0 || !comm_.enqueue(operation, channels)) {
-      operation = comm_.enter(call_of(which, type_of(coll.type), coll.count, coll.root));
-      comm_.enqueue(operation, channels);
-    }
-    if (is_whole) comm_.begin_kernel(operation);
-    if (on_host) seat_.ends_with_stop = true;
-    return make(is_whole ? kWhole : kOperation, operation);
+    return comm_.enter(call_of(which, type_of(coll.type), coll.count, coll.root));
   }
 
+  // By copy engines: the event ends when they are enqueued, and none tells when they are done.
+  template <class Coll>
+  Handle start_copies(const Coll& coll, const void* parent) {
+    const std::uint64_t operation = operation_for(coll, parent);
+    comm_.enqueue_unseen(operation);
+    return make(kOperation, operation);
+  }
+
+  // Without warps it is a call on host memory, whose event ends with it.
+  template <class Coll>
+  Handle start_collective(const Coll& coll, const void* parent) {
+    constexpr int kHasCalls = 5;  // without one only in a launch of a graph
+    const bool on_host = coll.warps == 0;
+    if (operation_of(parent) == 0 && seat_.version >= kHasCalls && !on_host) comm_.show_graphs();
+    const std::uint64_t operation = operation_for(coll, parent);
+    comm_.enqueue(operation, channels_of(coll.channels));
+    if (!on_host) return make(kOperation, operation);
+    comm_.begin_kernel(operation);
+    seat_.ends_with_stop = true;
+    return make(kWhole, operation);
+  }
+
+  // A collective that is made of messages has ended once one of these has begun.
   template <class P2p>
   Handle start_message(const P2p& message, const void* parent) {
-    if (const std::uint64_t call = operation_of(parent)) comm_.end(call);  // made of messages
+    if (const std::uint64_t call = operation_of(parent)) comm_.enqueue_unseen(call);
     const std::uint64_t operation = comm_.enter(message_of(message), message.peer);
     unsigned channels = 1;
     if constexpr (requires { message.channels; }) channels = message.channels;
@@ -279,6 +302,9 @@ template int start_event(void*, void**, abi::Descriptor5*) noexcept;
 
 int stop_event(void* event) noexcept {
   const Handle handle = decode(event);
+  Watch* const watch = Watch::current();
+  if (handle.kind == kGroup && watch != nullptr)
+    watch->order().end_group(static_cast<std::uint32_t>(handle.operation));
   if (handle.kind < kOperation) return 0;
   WatchedComm* const comm = comm_of(handle);
   if (comm == nullptr) return 0;

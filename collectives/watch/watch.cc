@@ -135,6 +135,7 @@ Result<Seat*> Watch::take_seat(WatchedComm::About about) {
     return fail(StatusCode::kInvalidUsage,
                 "{} communicators of this process are watched; this one is not", kSeats);
   about.has_record = records_ < kRecords;
+  about.order = &order_;
   RONDO_TRY(std::unique_ptr<WatchedComm> comm, WatchedComm::open(about));
   unsigned place = taken_;
   if (free_.empty()) {
@@ -328,7 +329,7 @@ void Watch::add_to(JobView* view) const {
     add(view_of(words, self, host), comm->hash(), *words.port.identity, view);
   }
   for (const auto& [inode, peer] : peers_) {
-    const RankWordsView words{peer.view.port(0), &peer.view.activity(0)};
+    const RankWordsView words{peer.view.port(0), &peer.view.activity(0), peer.view.messages()};
     add(view_of(words, peer.process, host), peer.hash, *words.port.identity, view);
   }
 }

@@ -66,6 +66,7 @@ class Watch final : public WatchedRanks {
     return at >= first && at < first + sizeof(seats_) ? static_cast<Seat*>(context) : nullptr;
   }
 
+  CallOrder& order() { return order_; }
   Result<Seat*> take(WatchedComm::About about);
   void leave(Seat& seat);
   // generation: its low 8 bits. Null: it was left, or another one is there.
@@ -115,6 +116,7 @@ class Watch final : public WatchedRanks {
 
   mutable std::mutex mutex_;
   std::array<Seat, kSeats> seats_;
+  CallOrder order_;
   std::vector<unsigned> free_;
   unsigned taken_ = 0;                                      // seats that have been used
   std::map<unsigned, std::unique_ptr<WatchedComm>> comms_;  // by place

@@ -72,6 +72,7 @@ Result<std::unique_ptr<WatchedComm>> WatchedComm::open(const About& about) {
   A::store_relaxed(comm->activity_.device.phase, std::int32_t{shm::kIdle});
   comm->hash_ = about.hash;
   comm->hosts_ = about.hosts;
+  comm->order_ = about.order;
   comm->port_.identity->size = about.ranks;
   RONDO_CHECK_OK(shm::commit(comm->port_.trace, shm::kSegmentPage, "the communicator's id"));
   comm->set_up_record(about.has_record);
@@ -123,13 +124,14 @@ void WatchedComm::announce(std::uint64_t sequence, const CallRecord& call) {
   A::store_relaxed(activity_.calls[kind], A::load_relaxed(activity_.calls[kind]) + 1);
 }
 
-std::uint64_t WatchedComm::enter(const CallRecord& call, int peer) {
+std::uint64_t WatchedComm::enter(const CallRecord& call, int peer, std::uint32_t group) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   Entering lock(entering_);
   std::uint64_t number = newest_.load(kRelaxed) + 1;
   if ((number & kNumber) == 0) ++number;
   const std::uint64_t sequence = is_message(call) ? 0 : ++sequence_;
   Operation& operation = operations_[number % kOperations];
+  if (operation.phase.exchange(shm::kIdle) == shm::kInKernel) count_end(operation);
   operation.number.store(0, std::memory_order_release);
   operation.sequence.store(sequence, kRelaxed);
   store_record(operation.call, call);
@@ -138,6 +140,8 @@ std::uint64_t WatchedComm::enter(const CallRecord& call, int peer) {
   operation.kernels_begun.store(0, kRelaxed);
   operation.kernels_ended.store(0, kRelaxed);
   operation.transfers.store(0, kRelaxed);
+  operation.group.store(group, kRelaxed);
+  operation.order.store(order_ == nullptr ? 0 : order_->next(), kRelaxed);
   operation.phase.store(shm::kEntered, kRelaxed);
   operation.trace.store(recorder_.write_open(call, sequence), kRelaxed);
   if (sequence != 0) announce(sequence, call);
@@ -149,16 +153,45 @@ std::uint64_t WatchedComm::enter(const CallRecord& call, int peer) {
 bool WatchedComm::enqueue(std::uint64_t number, unsigned channels) {
   Operation* const operation = find(number);
   if (operation == nullptr) return false;
-  std::int32_t entered = shm::kEntered;
   operation->channels.store(channels, std::memory_order_relaxed);
-  return operation->phase.compare_exchange_strong(entered, shm::kEnqueued);
+  std::int32_t before = shm::kEntered;
+  if (operation->phase.compare_exchange_strong(before, shm::kEnqueued)) return true;
+  return before == shm::kUnseen && operation->phase.compare_exchange_strong(before, shm::kEnqueued);
+}
+
+void WatchedComm::enqueue_unseen(std::uint64_t number) {
+  Operation* const operation = find(number);
+  if (operation == nullptr) return;
+  operation->channels.store(1, std::memory_order_relaxed);  // it is not silent, but unseen
+  std::int32_t entered = shm::kEntered;
+  operation->phase.compare_exchange_strong(entered, shm::kUnseen);
+}
+
+void WatchedComm::show_graphs() {
+  A::store_relaxed(segment_->messages()->has_graphs, std::int32_t{1});
+}
+
+// Of messages with its peer in its direction; null: not counted.
+shm::WatchedMessages::Counts* WatchedComm::counts_of(const Operation& operation) {
+  const std::int32_t peer = operation.peer.load(std::memory_order_relaxed);
+  if (peer < 0 || peer >= shm::WatchedMessages::kRanks || peer == rank()) return nullptr;
+  shm::WatchedMessages& messages = *segment_->messages();
+  return operation.call.collective == Collective::kRecv ? &messages.receives[peer]
+                                                        : &messages.sends[peer];
+}
+
+void WatchedComm::count_end(const Operation& operation) {
+  if (shm::WatchedMessages::Counts* const counts = counts_of(operation))
+    std::atomic_ref<std::uint8_t>(counts->ended).fetch_add(1);
 }
 
 void WatchedComm::begin_kernel(std::uint64_t number) {
   Operation* const operation = find(number);
   if (operation == nullptr) return;
   std::int32_t enqueued = shm::kEnqueued;
-  operation->phase.compare_exchange_strong(enqueued, shm::kInKernel);
+  if (operation->phase.compare_exchange_strong(enqueued, shm::kInKernel))
+    if (shm::WatchedMessages::Counts* const counts = counts_of(*operation))
+      std::atomic_ref<std::uint8_t>(counts->begun).fetch_add(1);
   operation->kernels_begun.fetch_add(1, std::memory_order_relaxed);
   moves_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -184,7 +217,10 @@ void WatchedComm::end_if_silent(std::uint64_t number) {
 
 void WatchedComm::end(std::uint64_t number) {
   Operation* const operation = find(number);
-  if (operation == nullptr || operation->phase.exchange(shm::kIdle) == shm::kIdle) return;
+  if (operation == nullptr) return;
+  const std::int32_t phase = operation->phase.exchange(shm::kIdle);
+  if (phase == shm::kIdle) return;
+  if (phase == shm::kInKernel) count_end(*operation);
   moves_.fetch_add(1, std::memory_order_relaxed);
   recorder_.end_one(operation->trace.load(std::memory_order_relaxed), StatusCode::kSuccess);
   const std::uint64_t sequence = operation->sequence.load(std::memory_order_relaxed);
@@ -245,10 +281,35 @@ void WatchedComm::leave() {
 
 // ---- the thread that looks ----
 
-WatchedComm::Operation* WatchedComm::oldest_open() {
+// Operations of a communicator run in order.
+void WatchedComm::end_unseen(std::uint64_t newest) {
+  bool later_has_begun = false;
+  for (std::uint64_t number = newest; number >= oldest_; --number) {
+    Operation* const operation = find(number);
+    const std::int32_t phase = operation == nullptr ? shm::kIdle : operation->phase.load();
+    if (phase == shm::kUnseen && later_has_begun) end(number);
+    later_has_begun |= phase == shm::kIdle || phase == shm::kInKernel;
+  }
+}
+
+// True once its group of calls has ended for a second: events may follow the group's end.
+bool WatchedComm::becomes_unseen(Operation& operation, std::int64_t now) {
+  constexpr std::int64_t kPatience = 1'000'000'000;
+  const std::uint64_t number = operation.number.load(std::memory_order_relaxed);
+  const std::uint32_t group = operation.group.load(std::memory_order_relaxed);
+  if (order_ == nullptr || !order_->has_ended(group)) return false;
+  if (silent_ != number) silent_since_ns_ = now;
+  silent_ = number;
+  if (now - silent_since_ns_ < kPatience) return false;
+  enqueue_unseen(number);
+  return operation.phase.load() == shm::kUnseen;
+}
+
+WatchedComm::Operation* WatchedComm::oldest_open(std::int64_t now) {
   const std::uint64_t newest = newest_.load(std::memory_order_acquire);
   const std::uint64_t finished = A::load_acquire(port_.progress->finished);
   if (newest >= kOperations) oldest_ = std::max(oldest_, newest - kOperations + 1);
+  end_unseen(newest);
   bool all_ended = true;
   for (std::uint64_t number = oldest_; number <= newest; ++number) {
     Operation* const operation = find(number);
@@ -259,7 +320,7 @@ WatchedComm::Operation* WatchedComm::oldest_open() {
     const std::uint64_t sequence = operation->sequence.load(std::memory_order_relaxed);
     if (sequence != 0 && sequence <= finished) {
       end(number);
-    } else if (operation->phase.load() != shm::kEntered) {
+    } else if (operation->phase.load() != shm::kEntered || becomes_unseen(*operation, now)) {
       return operation;
     }
   }
@@ -296,7 +357,7 @@ bool WatchedComm::seems_ended(const Operation& operation, std::int64_t quiet_ns)
 
 void WatchedComm::look(std::int64_t now) {
   shm::ActivityLine::Device& line = activity_.device;
-  Operation* const open = oldest_open();
+  Operation* const open = oldest_open(now);
   const std::int32_t phase = open != nullptr ? open->phase.load() : shm::kIdle;
   const std::uint64_t number = open != nullptr ? open->number.load() : 0;
   const std::uint64_t moves = moves_.load(std::memory_order_relaxed);
@@ -306,9 +367,11 @@ void WatchedComm::look(std::int64_t now) {
   if (open != nullptr && seems_ended(*open, now - quiet_since_ns_)) return end(number);
   const bool entered = open == nullptr && A::load_acquire(port_.steps->sequence) >
                                               A::load_acquire(port_.progress->finished);
+  A::store_relaxed(segment_->messages()->order,
+                   open != nullptr ? open->order.load(std::memory_order_relaxed) : 0);
   A::store_release(line.phase,
                    phase == shm::kIdle && entered ? std::int32_t{shm::kEntered} : phase);
-  if (phase != shm::kInKernel) {
+  if (phase != shm::kInKernel && phase != shm::kUnseen) {
     A::store_release(line.wait_seen_ns, std::int64_t{0});
     return;
   }

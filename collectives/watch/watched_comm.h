@@ -33,6 +33,26 @@
 
 namespace rondo::watch {
 
+// What the communicators of a process have in common: the order of their calls, and which groups
+// of calls (ncclGroupStart, ncclGroupEnd) have ended.
+class CallOrder {
+ public:
+  std::uint64_t next() { return calls_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  std::uint32_t begin_group() { return begun_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  void end_group(std::uint32_t group) {
+    newest_[group % kKept].store(group, std::memory_order_release);
+  }
+  bool has_ended(std::uint32_t group) const {
+    return group != 0 && newest_[group % kKept].load(std::memory_order_acquire) >= group;
+  }
+
+ private:
+  static constexpr std::uint32_t kKept = 1024;
+  std::atomic<std::uint64_t> calls_{0};
+  std::atomic<std::uint32_t> begun_{0};
+  std::array<std::atomic<std::uint32_t>, kKept> newest_{};  // that has ended, by remainder
+};
+
 class WatchedComm {
  public:
   static constexpr std::uint64_t kOperations = 1024;
@@ -42,9 +62,10 @@ class WatchedComm {
   struct About {
     std::uint64_t hash = 0;  // equal on all ranks
     std::string name{};
-    int hosts = 0;             // 0: not known
-    int ranks = 0, rank = -1;  // 0, -1: not known before the first event (versions 1 to 3)
-    bool has_record = true;    // of the newest calls, for rondo trace
+    int hosts = 0;               // 0: not known
+    int ranks = 0, rank = -1;    // 0, -1: not known before the first event (versions 1 to 3)
+    bool has_record = true;      // of the newest calls, for rondo trace
+    CallOrder* order = nullptr;  // of the process; lives as long
   };
   static Result<std::unique_ptr<WatchedComm>> open(const About& about);
 
@@ -55,13 +76,19 @@ class WatchedComm {
   std::uint64_t hash() const { return hash_; }
   int rank() const;
   bool is_of_one_host() const { return hosts_ == 1; }
-  RankWordsView words() const { return {segment_->port(0), segment_->activity(0)}; }
+  RankWordsView words() const {
+    return {segment_->port(0), segment_->activity(0), segment_->messages()};
+  }
 
-  // Its number. peer: of a message.
-  std::uint64_t enter(const CallRecord& call, int peer = -1);
+  // Its number. peer: of a message. group: of calls (CallOrder), to which its call of the API
+  // belongs; an operation that has no event of its own a second after the group's end is unseen.
+  std::uint64_t enter(const CallRecord& call, int peer = -1, std::uint32_t group = 0);
   // True once: its events follow. False: it has been enqueued before, or is not known.
   // channels: of its kernel; 0: its kernel has no events.
   bool enqueue(std::uint64_t operation, unsigned channels);
+  // It is on its stream, and no event tells when it runs: it has ended once a later one has begun.
+  void enqueue_unseen(std::uint64_t operation);
+  void show_graphs();                           // calls of a CUDA graph are made
   void end_if_silent(std::uint64_t operation);  // it is enqueued, and has no events
   void begin_kernel(std::uint64_t operation);
   void end_kernel(std::uint64_t operation);
@@ -86,6 +113,8 @@ class WatchedComm {
     std::atomic<std::int32_t> peer{-1};
     std::atomic<std::uint32_t> channels{0}, kernels_begun{0}, kernels_ended{0}, transfers{0};
     std::atomic<std::int32_t> phase{shm::kIdle};
+    std::atomic<std::uint32_t> group{0};  // 0: none
+    std::atomic<std::uint64_t> order{0};  // among the calls of the process
   };
   struct Transfer {
     std::atomic<std::uint64_t> operation{0};  // 0: free
@@ -107,7 +136,11 @@ class WatchedComm {
   Operation* find(std::uint64_t number);
   void announce(std::uint64_t sequence, const CallRecord& call);
   void end_if_done(Operation& operation);
-  Operation* oldest_open();
+  Operation* oldest_open(std::int64_t now_ns);
+  void end_unseen(std::uint64_t newest);
+  bool becomes_unseen(Operation& operation, std::int64_t now_ns);
+  shm::WatchedMessages::Counts* counts_of(const Operation& operation);
+  void count_end(const Operation& operation);
   void show_network(std::uint64_t operation);
   bool seems_ended(const Operation& operation, std::int64_t quiet_ns) const;
 
@@ -116,6 +149,7 @@ class WatchedComm {
   shm::ActivityLine& activity_;
   std::uint64_t hash_ = 0;
   int hosts_ = 0;
+  CallOrder* order_ = nullptr;
   std::atomic<bool> known_{false};
   host::CallRecorder recorder_;
 
@@ -130,6 +164,8 @@ class WatchedComm {
   // Of look().
   std::uint64_t oldest_ = 1, waited_in_ = 0, seen_moves_ = 0;
   std::int64_t quiet_since_ns_ = 0;
+  std::uint64_t silent_ = 0;  // an operation without an event of its own
+  std::int64_t silent_since_ns_ = 0;
 };
 
 }  // namespace rondo::watch

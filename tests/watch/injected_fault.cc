@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/watch/injected_fault.h"
 
+#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -17,6 +18,8 @@ const char* name_of(Injected what) {
                                     "blocks its stream",
                                     "orders communicators differently",
                                     "keeps its message",
+                                    "does not come to an exchange of all",
+                                    "does not come to one of neighbours",
                                     "is on a frozen host"};
   return kNames[what];
 }
@@ -38,8 +41,8 @@ std::vector<Blame::Kind> InjectedFault::expected() const {
       return {Blame::kLeft, Blame::kNotEntered};
     case kDiffers:
       return {Blame::kOtherCall};
-    case kBlocksStream:
-      return {Blame::kLate};
+    case kBlocksStream:  // in one communicator; soon its host is outside of the other one
+      return {Blame::kLate, Blame::kNotEntered};
     case kOrders:
       return {Blame::kCycle};
     case kHostFreezes:
@@ -91,6 +94,20 @@ SimulatedRank::Options options_of(const RankSeat& seat, const InjectedFault& fau
   return options;
 }
 
+// The messages of an all-to-all, that to itself first, as NCCL makes them.
+static std::vector<int> all_from(int rank, int ranks) {
+  std::vector<int> peers;
+  for (int i = 0; i < ranks; ++i) peers.push_back((rank + i) % ranks);
+  return peers;
+}
+
+static std::vector<int> neighbours_of(int rank, int ranks) {
+  std::vector<int> peers;
+  if (rank > 0) peers.push_back(rank - 1);
+  if (rank + 1 < ranks) peers.push_back(rank + 1);
+  return peers;
+}
+
 static void hang(RankSeat& seat) {
   seat.mark(2);
   seat.wait_flag(1);
@@ -107,8 +124,15 @@ void make_calls(RankSeat& seat, const InjectedFault& fault, const Comms& comms,
   SimulatedRank second(options, comms.second);
   for (int call = 0;; ++call) {
     if (is_faulty(call)) {
-      if (is_culprit && (fault.what == kStaysOutside || fault.what == kKeepsMessage))
+      const bool skips = fault.what == kSkipsAll || fault.what == kSkipsNext;
+      if (is_culprit && (skips || fault.what == kStaysOutside || fault.what == kKeepsMessage))
         return hang(seat);
+      if (skips) {
+        first.exchange(fault.what == kSkipsAll ? all_from(seat.rank, seat.size)
+                                               : neighbours_of(seat.rank, seat.size),
+                       fault.count);
+        return hang(seat);
+      }
       if (is_culprit && fault.what == kLeaves) return first.finish(), hang(seat);
       if (is_culprit && fault.what == kDiffers)
         return first.collective("Broadcast", 7, 0), hang(seat);
@@ -126,6 +150,8 @@ void make_calls(RankSeat& seat, const InjectedFault& fault, const Comms& comms,
     }
     first.collective("AllReduce", fault.count);
     second.collective("AllGather", fault.count);
+    if (call % 4 == 3) first.exchange(all_from(seat.rank, seat.size), fault.count);
+    if (call % 4 == 1) first.exchange(neighbours_of(seat.rank, seat.size), fault.count);
     first.wait_for_gpu(static_cast<std::size_t>(fault.ahead));
     second.wait_for_gpu(static_cast<std::size_t>(fault.ahead));
   }
@@ -140,7 +166,9 @@ void inject(RankProcesses& ranks, const InjectedFault& fault) {
   for (int rank = first; rank < first + 2; ++rank) ranks.send(rank, SIGSTOP);
 }
 
-void print(Tallies& tallies) {
+void print_and_expect(Tallies& tallies) {
+  constexpr double kSoon = 3;
+  std::size_t injected = 0, soon = 0, wrong = 0;
   for (auto& [what, tally] : tallies) {
     std::vector<double>& after = tally.named_after;
     std::sort(after.begin(), after.end());
@@ -148,8 +176,16 @@ void print(Tallies& tallies) {
     if (!after.empty())
       fmt::print(", after {:.1f} s (median), {:.1f} s (longest)", after[after.size() / 2],
                  after.back());
-    fmt::print("\n");
+    fmt::print("; {} wrong\n", tally.wrong.size());
+    for (const std::string& text : tally.wrong) fmt::print("  wrong: {}\n", text);
+    injected += static_cast<std::size_t>(tally.injected);
+    soon += static_cast<std::size_t>(std::upper_bound(after.begin(), after.end(), kSoon) -
+                                     after.begin());
+    wrong += tally.wrong.size();
   }
+  if (injected < 100) return;  // by chance a busy machine delays one of few
+  EXPECT_GE(soon * 100, injected * 99) << "named within 3 s";
+  EXPECT_EQ(wrong, 0u);
 }
 
 }  // namespace rondo::test

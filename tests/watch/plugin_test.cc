@@ -139,6 +139,51 @@ TEST(WatchPlugin, CountsOnlyCollectives) {
   });
 }
 
+// Copy engines tell nothing after they are enqueued, and a collective that is made of messages has
+// no kernel: neither ends a kernel before it.
+TEST(WatchPlugin, EndsWhatItCannotSeeOnceALaterKernelHasBegun) {
+  in_process([] {
+    Nccl nccl;
+    nccl.init();
+    void* const hung = nccl.start(Nccl::coll());
+    nccl.stop(hung);
+    void* const kernels[] = {nccl.start(Nccl::event_of(abi::kKernelCh, hung)),
+                             nccl.start(Nccl::event_of(abi::kKernelCh, hung))};
+    auto copies = Nccl::coll();
+    copies.kind = abi::kCeColl;
+    nccl.stop(nccl.start(copies));
+    auto all = api_call(42);
+    all.coll_api.function = "AlltoAll";
+    void* const call = nccl.start(all);
+    nccl.stop(call);
+    auto message = Nccl::event_of(abi::kP2p, call);
+    message.p2p = {"Send", nullptr, "ncclInt8", 4, 0, 1, nullptr};
+    void* const send = nccl.start(message);
+    nccl.stop(send);
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.in_kernel && rank.call == 3; }));
+    EXPECT_EQ(own_rank().finished, 0u) << "the kernel of the first call still runs";
+    for (void* const kernel : kernels) nccl.stop(kernel);
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.finished == 1 && !rank.in_kernel; }));
+    nccl.start(Nccl::event_of(abi::kKernelCh, send));
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.finished == 3 && rank.in_message; }));
+  });
+}
+
+TEST(WatchPlugin, WaitsForNoMessageToItself) {
+  in_process([] {
+    Nccl nccl;
+    nccl.init();
+    for (const int peer : {1, 0}) {
+      auto message = Nccl::event_of(abi::kP2p);
+      message.p2p = {"Recv", nullptr, "ncclInt8", 4, peer, 1, nullptr};
+      void* const receive = nccl.start(message);
+      nccl.stop(receive);
+      nccl.start(Nccl::event_of(abi::kKernelCh, receive));
+    }
+    EXPECT_TRUE(shows([](const RankView& rank) { return rank.in_message && rank.waits_for == 0; }));
+  });
+}
+
 TEST(WatchPlugin, IgnoresHandlesThatAreLateOrNotItsOwn) {
   in_process([] {
     Nccl nccl;

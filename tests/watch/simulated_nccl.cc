@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -87,6 +88,10 @@ void SimulatedRank::stop(void* event) {
 }
 
 void SimulatedRank::collective(const char* function, std::size_t count, int root) {
+  collective(function, count, root, true);
+}
+
+void SimulatedRank::collective(const char* function, std::size_t count, int root, bool has_event) {
   auto group = event_of(abi::kGroupApi, nullptr, options_.rank);
   group.group_api = {false, 1};
   void* const in_group = start(group);
@@ -104,16 +109,13 @@ void SimulatedRank::collective(const char* function, std::size_t count, int root
   coll.coll.warps = 16;
   coll.coll.algorithm = "RING";
   coll.coll.protocol = "LL";
-  void* const event = start(coll);
-  enqueue({function, count, -1, event, ++calls_});
+  void* const event = has_event ? start(coll) : nullptr;
+  enqueue({{function, count, -1, event, ++calls_}});
   stop(event);
   stop(in_group);
 }
 
-void SimulatedRank::message(bool is_send, int peer, std::size_t count) {
-  auto group = event_of(abi::kGroupApi, nullptr, options_.rank);
-  group.group_api = {false, 1};
-  void* const in_group = start(group);
+SimulatedRank::Work SimulatedRank::post(bool is_send, int peer, std::size_t count, void* in_group) {
   auto api = event_of(abi::kP2pApi, in_group, options_.rank);
   const char* const function = is_send ? "Send" : "Recv";
   api.p2p_api = {function, count, "ncclFloat32", nullptr, false};
@@ -125,16 +127,36 @@ void SimulatedRank::message(bool is_send, int peer, std::size_t count) {
   p2p.p2p.count = count;
   p2p.p2p.peer = peer;
   p2p.p2p.channels = static_cast<std::uint8_t>(options_.channels);
-  void* const event = start(p2p);
-  enqueue({function, count, peer, event, 0});
-  stop(event);
+  return {function, count, peer, start(p2p), 0};
+}
+
+void SimulatedRank::message(bool is_send, int peer, std::size_t count) {
+  auto group = event_of(abi::kGroupApi, nullptr, options_.rank);
+  group.group_api = {false, 1};
+  void* const in_group = start(group);
+  const Work work = post(is_send, peer, count, in_group);
+  enqueue({work});
+  stop(work.event);
   stop(in_group);
 }
 
-void SimulatedRank::enqueue(Work work) {
+void SimulatedRank::exchange(const std::vector<int>& peers, std::size_t count) {
+  auto group = event_of(abi::kGroupApi, nullptr, options_.rank);
+  group.group_api = {false, 1};
+  void* const in_group = start(group);
+  std::vector<Work> works;
+  for (const int peer : peers)
+    for (const bool is_send : {true, false}) works.push_back(post(is_send, peer, count, in_group));
+  for (std::size_t i = 0; i + 1 < works.size(); ++i) works[i].goes_on = true;
+  enqueue(works);
+  for (const Work& work : works) stop(work.event);
+  stop(in_group);
+}
+
+void SimulatedRank::enqueue(const std::vector<Work>& works) {
   std::lock_guard lock(mutex_);
-  stream_.push_back(std::move(work));
-  ++enqueued_;
+  stream_.insert(stream_.end(), works.begin(), works.end());
+  enqueued_ += works.size();
 }
 
 void SimulatedRank::wait_for_gpu(std::size_t open) {
@@ -160,47 +182,59 @@ bool SimulatedRank::may_end(const Work& work) const {
   return true;
 }
 
-void SimulatedRank::run_stream() {
+// Its events go to `events`.
+void SimulatedRank::begin(Work& work, std::vector<void*>* events) {
   const auto own = static_cast<std::size_t>(options_.rank);
   const int before = (options_.rank + options_.ranks - 1) % options_.ranks;
+  auto op = event_of(abi::kProxyOp, work.event, options_.rank);
+  op.proxy_op = {getpid(), 0, before, 2, 1 << 19, 0};
+  void* const transfer = options_.network && work.event != nullptr ? start(op) : nullptr;
+  auto step = event_of(abi::kProxyStep, transfer, options_.rank);
+  void* const first = transfer == nullptr ? nullptr : start(step);
+  if (first != nullptr) table_.record(first, abi::kRecvWait, nullptr);
+  events->insert(events->end(), {first, transfer});
+  for (unsigned channel = 0; work.event != nullptr && channel < options_.channels; ++channel)
+    events->push_back(start(event_of(abi::kKernelCh, work.event, options_.rank)));
+  if (work.peer >= 0) {
+    const auto peer = static_cast<std::size_t>(work.peer);
+    const bool sends = work.function == "Send";
+    auto& offers = sends ? comm_->offered[own][peer] : comm_->offered[peer][own];
+    work.number = ++offers[sends ? 0 : 1];
+  } else {
+    comm_->what[own][work.number % 4] = std::hash<std::string>{}(work.function) + work.count;
+    comm_->begun[own] = work.number;
+  }
+}
+
+void SimulatedRank::run_stream() {
   while (!over_) {
-    Work work;
+    std::vector<Work> kernel;
     {
       std::lock_guard lock(mutex_);
-      if (!stream_.empty() && !blocked_) work = stream_.front();
+      if (!blocked_)
+        for (const Work& work : stream_) {
+          kernel.push_back(work);
+          if (!work.goes_on) break;
+        }
     }
-    if (work.function.empty()) {
+    if (kernel.empty()) {
       pause_briefly();
       continue;
     }
-    std::vector<void*> kernels;
-    for (unsigned channel = 0; channel < options_.channels; ++channel)
-      kernels.push_back(start(event_of(abi::kKernelCh, work.event, options_.rank)));
-    auto op = event_of(abi::kProxyOp, work.event, options_.rank);
-    op.proxy_op = {getpid(), 0, before, 2, 1 << 19, 0};
-    void* const transfer = options_.network ? start(op) : nullptr;
-    auto step = event_of(abi::kProxyStep, transfer, options_.rank);
-    void* const first = transfer == nullptr ? nullptr : start(step);
-    if (first != nullptr) table_.record(first, abi::kRecvWait, nullptr);
-    if (work.peer >= 0) {
-      const auto peer = static_cast<std::size_t>(work.peer);
-      const bool sends = work.function == "Send";
-      auto& offers = sends ? comm_->offered[own][peer] : comm_->offered[peer][own];
-      work.number = ++offers[sends ? 0 : 1];
-    } else {
-      comm_->what[own][work.number % 4] = std::hash<std::string>{}(work.function) + work.count;
-      comm_->begun[own] = work.number;
-    }
-    while (!over_ && !may_end(work)) pause_briefly();
+    std::vector<void*> events;
+    for (Work& work : kernel) begin(work, &events);
+    const auto may_end_all = [&] {
+      return std::all_of(kernel.begin(), kernel.end(),
+                         [&](const Work& work) { return may_end(work); });
+    };
+    while (!over_ && !may_end_all()) pause_briefly();
     if (over_) break;
-    stop(first);
-    stop(transfer);
-    for (void* const kernel : kernels) stop(kernel);
+    for (void* const event : events) stop(event);
     {
       std::lock_guard lock(mutex_);
-      stream_.pop_front();
+      stream_.erase(stream_.begin(), stream_.begin() + static_cast<std::ptrdiff_t>(kernel.size()));
     }
-    ++ended_;
+    ended_ += kernel.size();
   }
 }
 

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "collectives/profiler/abi.h"
 
@@ -51,7 +52,11 @@ class SimulatedRank {
   SimulatedRank& operator=(const SimulatedRank&) = delete;
 
   void collective(const char* function, std::size_t count, int root = -1);
+  // has_event: as NCCL tells of it; a Broadcast of NCCL 2.30 has no event but its call's.
+  void collective(const char* function, std::size_t count, int root, bool has_event);
   void message(bool is_send, int peer, std::size_t count);
+  // A send to each of these ranks and a receive from it, as one kernel: none ends before all can.
+  void exchange(const std::vector<int>& peers, std::size_t count);
   // Waits until at most `open` operations have not ended.
   void wait_for_gpu(std::size_t open = 0);
   void block_stream(bool blocked) { blocked_ = blocked; }
@@ -66,10 +71,13 @@ class SimulatedRank {
     int peer = -1;
     void* event = nullptr;
     std::uint64_t number = 0;  // of collectives
+    bool goes_on = false;      // the next one is of the same kernel
   };
+  Work post(bool is_send, int peer, std::size_t count, void* in_group);
+  void begin(Work& work, std::vector<void*>* events);
   void* start(profiler::abi::Descriptor5 event);
   void stop(void* event);
-  void enqueue(Work work);
+  void enqueue(const std::vector<Work>& works);
   void run_stream();
   bool may_end(const Work& work) const;
 

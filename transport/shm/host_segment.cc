@@ -48,12 +48,18 @@ void HostSegment::settle() {
 Result<std::shared_ptr<HostSegment>> HostSegment::create(const SegmentShape& shape, bool watched) {
   assert(shape.ranks > 0);
   const SegmentLayout layout(shape);
-  RONDO_TRY(Fd fd, create_memfd_if_permitted(watched ? kWatchedFile : kSegmentFile, layout.total));
-  RONDO_TRY(Mapping mapping, Mapping::map(fd.get(), layout.total));
+  const std::size_t total = layout.total + (watched ? kSegmentPage : 0);
+  RONDO_TRY(Fd fd, create_memfd_if_permitted(watched ? kWatchedFile : kSegmentFile, total));
+  RONDO_TRY(Mapping mapping, Mapping::map(fd.get(), total));
   RONDO_CHECK_OK(commit(mapping.data(), layout.traces, "communicator state"));
-  *reinterpret_cast<SegmentHeader*>(mapping.data()) = {
-      kSegmentMagic, kLayoutVersion, static_cast<std::uint32_t>(shape.ranks), layout.total};
-  return std::shared_ptr<HostSegment>(new HostSegment(std::move(fd), std::move(mapping), shape));
+  if (watched)
+    RONDO_CHECK_OK(commit(mapping.data() + layout.total, kSegmentPage, "counts of messages"));
+  *reinterpret_cast<SegmentHeader*>(mapping.data()) = {kSegmentMagic, kLayoutVersion,
+                                                       static_cast<std::uint32_t>(shape.ranks),
+                                                       total, watched ? layout.total : 0};
+  std::shared_ptr<HostSegment> made(new HostSegment(std::move(fd), std::move(mapping), shape));
+  made->watched_ = watched;
+  return made;
 }
 
 Result<std::shared_ptr<HostSegment>> HostSegment::map(Fd fd, const SegmentShape& shape) {
@@ -81,6 +87,11 @@ PeerPort HostSegment::port(int index) const {
 ActivityLine* HostSegment::activity(int index) const {
   assert(index >= 0 && index < shape_.ranks);
   return &SegmentLayout(shape_).own_words(mapping_.data(), index)->activity;
+}
+
+WatchedMessages* HostSegment::messages() const {
+  if (!watched_) return nullptr;
+  return reinterpret_cast<WatchedMessages*>(mapping_.data() + SegmentLayout(shape_).total);
 }
 
 Connection HostSegment::connection(int from, int to, int lane) const {
@@ -131,16 +142,21 @@ Result<SegmentView> SegmentView::open(const std::string& path) {
                 "same build",
                 path, header.version, kLayoutVersion);
   const auto ranks = static_cast<int>(header.ranks);
-  const std::size_t bytes = SegmentLayout(shape_of(ranks)).staging;
+  const SegmentLayout layout(shape_of(ranks));
+  const bool watched = header.watched_at == layout.total;
+  const std::size_t bytes = watched ? layout.total + kSegmentPage : layout.staging;
   if (static_cast<std::uint64_t>(info.st_size) < bytes)
     return fail(StatusCode::kInvalidArgument, "{} is shorter than its header says", path);
   void* data = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return fail_errno(errno, "cannot map {}", path);
-  return SegmentView(data, bytes, ranks);
+  return SegmentView(data, bytes, ranks, watched);
 }
 
 SegmentView::SegmentView(SegmentView&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_), ranks_(other.ranks_) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(other.bytes_),
+      ranks_(other.ranks_),
+      watched_(other.watched_) {}
 
 SegmentView::~SegmentView() {
   if (data_ != nullptr) munmap(data_, bytes_);
@@ -149,6 +165,12 @@ SegmentView::~SegmentView() {
 const ActivityLine& SegmentView::activity(int index) const {
   assert(index >= 0 && index < ranks_);
   return SegmentLayout(shape_of(ranks_)).own_words(static_cast<std::byte*>(data_), index)->activity;
+}
+
+const WatchedMessages* SegmentView::messages() const {
+  if (!watched_) return nullptr;
+  return reinterpret_cast<const WatchedMessages*>(static_cast<std::byte*>(data_) + bytes_ -
+                                                  kSegmentPage);
 }
 
 PeerPort SegmentView::port(int index) const {

@@ -30,6 +30,7 @@ enum WatchedPhase : std::int32_t {
   kEntered,     // called, perhaps in a group that has not ended
   kEnqueued,    // on its stream; its kernel has not begun
   kInKernel,
+  kUnseen,  // on its stream, and no event tells when it runs and ends
 };
 
 // What a rank shows to a status query, beside ProgressLine. Only queries read it, and ranks that
@@ -62,6 +63,19 @@ struct alignas(kLineBytes) ActivityLine {
 };
 static_assert(sizeof(ActivityLine) == (4 + kCountedRails) * kLineBytes);
 
+// More that a watched rank shows, its messages with each other rank above all. A page of its own,
+// which other ranks do not have.
+struct WatchedMessages {
+  static constexpr int kRanks = 1000;  // messages with further ones are not counted
+  // How many have begun to run, and how many of these have ended, modulo 256.
+  struct Counts {
+    std::uint8_t begun, ended;
+  };
+  Counts sends[kRanks], receives[kRanks];
+  std::uint64_t order;      // of its oldest call that has not ended, among all of its process
+  std::int32_t has_graphs;  // of CUDA: calls of a graph are numbered when it runs
+};
+
 // Must be equal on every rank of the host; part of the record exchanged at init.
 struct SegmentShape {
   int ranks = 0;                  // local ranks
@@ -72,7 +86,8 @@ struct SegmentShape {
 
 class HostSegment {
  public:
-  // watched: of a rank of another library (collectives/watch); its file has another name.
+  // watched: of a rank of another library (collectives/watch); its file has another name, and
+  // WatchedMessages.
   static Result<std::shared_ptr<HostSegment>> create(const SegmentShape& shape,
                                                      bool watched = false);
   static Result<std::shared_ptr<HostSegment>> map(Fd fd, const SegmentShape& shape);
@@ -90,6 +105,7 @@ class HostSegment {
   // Local rank `index` in this process's mapping; the caller fills in arena and same_process.
   PeerPort port(int index) const;
   ActivityLine* activity(int index) const;
+  WatchedMessages* messages() const;  // null: not watched
 
   // The connection from local rank `from` to `to`; the caller fills in `peer`. Lanes separate
   // streams whose relative order can differ between ranks. The sender must call commit_connection
@@ -104,7 +120,7 @@ class HostSegment {
   Fd fd_;
   Mapping mapping_;
   SegmentShape shape_;
-  bool shown_ = false;
+  bool watched_ = false, shown_ = false;
 };
 
 // Layout of a HostSegment's file: for HostSegment, which creates and maps it, and for SegmentView,
@@ -125,7 +141,9 @@ struct SegmentHeader {
   std::uint32_t version;
   std::uint32_t ranks;
   std::uint64_t total_bytes;
+  std::uint64_t watched_at;  // offset of WatchedMessages; 0: none
 };
+static_assert(sizeof(WatchedMessages) <= kSegmentPage);
 
 // The words of one rank. Its flag bytes are elsewhere, adjacent to those of the other ranks.
 struct RankWords {
@@ -217,14 +235,16 @@ class SegmentView {
   // Only the words are set; staging, arena and process are not. Must not be written.
   PeerPort port(int index) const;
   const ActivityLine& activity(int index) const;
+  const WatchedMessages* messages() const;  // null: not watched
 
  private:
-  SegmentView(void* data, std::size_t bytes, int ranks)
-      : data_(data), bytes_(bytes), ranks_(ranks) {}
+  SegmentView(void* data, std::size_t bytes, int ranks, bool watched)
+      : data_(data), bytes_(bytes), ranks_(ranks), watched_(watched) {}
 
   void* data_;
   std::size_t bytes_;
   int ranks_;
+  bool watched_;
 };
 
 // segments_of(): finds the shared memory of a process's communicators, for tools (rondo ps, rondo

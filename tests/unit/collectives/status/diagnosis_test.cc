@@ -175,6 +175,27 @@ TEST(Diagnosis, NamesTheRankWhoseCallDiffers) {
   EXPECT_EQ(blamed[0].kind, Blame::kFault);
 }
 
+// The fault has reached one host; the answer of the other one, where it was found, is older.
+TEST(Diagnosis, NamesTheRankWhoseCallDiffersBeforeAllHaveTheFault) {
+  std::vector<RankView> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.push_back(rank_in_call(rank, rank < 2 ? 9 : 10));
+    ranks.back().counts = {rank < 2 ? 9u : 10u, 0, 0, 0, 0};
+    if (rank >= 2) continue;
+    ranks.back().faulted = true;
+    ranks.back().culprit = 2;
+    ranks.back().fault_by = 3;
+    ranks.back().fault =
+        "Mismatched calls: in call 10, rank 2 called AllReduce and rank 3 AllGather";
+  }
+  ranks[3].counts = {9, 0, 0, 1, 0};
+  ranks.push_back(rank_in_call(4, 10));
+  ranks[4].counts = {10, 0, 0, 0, 0};
+  const auto blamed = diagnose(job_of(ranks));
+  ASSERT_EQ(blamed.size(), 1u);
+  EXPECT_EQ(blamed[0].rank, 3);
+}
+
 TEST(Diagnosis, NamesBothRanksOfAMismatchThatNoOtherDecides) {
   std::vector<RankView> ranks;
   for (int rank = 0; rank < 3; ++rank) {
@@ -246,17 +267,33 @@ TEST(JobViews, PassThroughJsonAndRefuseWhatNoProcessSends) {
   JobView job = job_of({rank_in_call(0, 5, 1, 3), rank_in_call(1, 4)});
   job.communicators[0].hash = 0xfedcba9876543210;
   job.communicators[0].ranks[0].counts = {5, 4, 3, 2, 1};
+  job.communicators[0].ranks[0].survivors = 0xfedcba9876543211;
+  job.communicators[0].ranks[1].watched = WatchedView{.phase = "unseen",
+                                                      .unseen_seconds = 2.5,
+                                                      .messages = {{3, {1, 2, 254, 255}}},
+                                                      .order = 9,
+                                                      .has_graphs = true};
   job.processes.push_back(
       {101, 1001, "a", "python train.py", "job", {{"NCCL_ALGO", "ring"}, {"NCCL_PROTO", ""}}});
   const std::string text = job.to_json().text(-1);
   const auto back = JobView::from_json(text);
   ASSERT_TRUE(back.ok()) << back.error().text;
   EXPECT_EQ(back->to_json().text(-1), text);
+  EXPECT_EQ(back->communicators[0].ranks[0].survivors, 0xfedcba9876543211);
+  const WatchedView& watched = back->communicators[0].ranks[1].watched.value();
+  EXPECT_EQ(watched.messages.at(3).receives_ended, 255);
+  EXPECT_EQ(watched.order, 9u);
+  EXPECT_TRUE(watched.has_graphs);
   for (std::size_t length = 0; length < text.size(); length += 7)
     EXPECT_FALSE(JobView::from_json(text.substr(0, length)).ok()) << length;
   std::string wrong = text;
   wrong.replace(wrong.find("\"rank\":0"), 8, "\"rank\":9e9");
   EXPECT_FALSE(JobView::from_json(wrong).ok());
+  for (const char* messages : {"[3,1,2,254,256]", "[-1,1,2,3,4]", "[3,1,2,3]"}) {
+    wrong = text;
+    wrong.replace(wrong.find("[3,1,2,254,255]"), 15, messages);
+    EXPECT_FALSE(JobView::from_json(wrong).ok()) << messages;
+  }
 }
 
 TEST(JobViews, MergeRanksOfSeveralProcesses) {

@@ -44,6 +44,86 @@ std::vector<Blame> blamed_of(std::vector<RankView> ranks, int size = 0) {
   return diagnose(job);
 }
 
+// In a kernel of messages. Each of them: the other rank, sends begun and ended, receives alike.
+RankView messages_of(int rank, std::map<int, WatchedView::Messages> messages, double seconds = 3) {
+  RankView view = watched_rank(rank, 5, "in_kernel", seconds);
+  view.in_message = true;
+  view.waits_in = "a group of messages";
+  view.watched->messages = std::move(messages);
+  return view;
+}
+// As many as these have ended before.
+RankView after_messages(int rank, std::map<int, WatchedView::Messages> messages) {
+  RankView view = idle_rank(rank, 4);
+  view.watched->messages = std::move(messages);
+  return view;
+}
+
+TEST(WatchedRanks, WaitForTheOneThatHasNotBegunItsPartOfAnyMessage) {
+  const auto blamed = blamed_of({messages_of(0, {{1, {7, 6, 7, 6}}, {2, {7, 6, 7, 6}}}),
+                                 messages_of(1, {{0, {7, 6, 7, 6}}, {2, {7, 6, 7, 6}}}),
+                                 after_messages(2, {{0, {6, 6, 6, 6}}, {1, {6, 6, 6, 6}}})});
+  ASSERT_EQ(blamed.size(), 1u);
+  EXPECT_EQ(blamed[0].rank, 2);
+  EXPECT_EQ(blamed[0].kind, Blame::kNotEntered);
+  EXPECT_EQ(blamed[0].waiters, 2);
+}
+
+// 0 <-> 1 <-> 2 <-> 3: rank 3 has not come, 0 has ended its part with 1. Rank 4 waits in another
+// kernel for rank 1.
+TEST(WatchedRanks, WaitForNoneWhoseMessagesHaveEnded) {
+  const auto blamed =
+      blamed_of({after_messages(0, {{1, {1, 1, 1, 1}}}),
+                 messages_of(1, {{0, {1, 0, 1, 0}}, {2, {1, 0, 1, 0}}}),
+                 messages_of(2, {{1, {1, 0, 1, 0}}, {3, {1, 0, 1, 0}}}),
+                 after_messages(3, {{2, {0, 0, 0, 0}}}), messages_of(4, {{1, {0, 0, 1, 0}}})});
+  ASSERT_EQ(blamed.size(), 1u);
+  EXPECT_EQ(blamed[0].rank, 3);
+  EXPECT_EQ(blamed[0].waiters, 3) << "rank 4 waits for 1, and 1 for 3 in the end";
+}
+
+TEST(WatchedRanks, CountMessagesModulo256) {
+  const auto blamed = blamed_of({messages_of(0, {{1, {2, 1, 0, 0}}, {2, {9, 8, 0, 0}}}),
+                                 after_messages(1, {{0, {0, 0, 2, 2}}}),
+                                 after_messages(2, {{0, {0, 0, 250, 250}}})});
+  ASSERT_EQ(blamed.size(), 1u);
+  EXPECT_EQ(blamed[0].rank, 2);
+}
+
+TEST(WatchedRanks, WaitInAGroupOfMessagesThatAllHaveBegunForNobody) {
+  EXPECT_TRUE(blamed_of({messages_of(0, {{1, {7, 6, 7, 6}}}), messages_of(1, {{0, {7, 6, 7, 6}}})})
+                  .empty());
+}
+
+// NCCL tells neither when such a call begins nor when it ends.
+TEST(WatchedRanks, AreNamedLateForACallThatNobodySeesEnd) {
+  const auto unseen = [](int rank, std::uint64_t point, double seconds) {
+    RankView view = watched_rank(rank, point, "unseen");
+    view.watched->unseen_seconds = seconds;
+    return view;
+  };
+  EXPECT_TRUE(blamed_of({unseen(0, 12, 60), unseen(1, 12, 60)}).empty()) << "it may have ended";
+  EXPECT_TRUE(blamed_of({unseen(0, 12, 9), idle_rank(1, 11)}).empty());
+  const auto blamed = blamed_of({unseen(0, 12, 11), idle_rank(1, 11)});
+  ASSERT_EQ(blamed.size(), 1u);
+  EXPECT_EQ(blamed[0].rank, 1);
+  EXPECT_EQ(blamed[0].kind, Blame::kNotEntered);
+  // A kernel behind it shows that it has ended.
+  const auto behind = blamed_of({watched_rank(0, 13, "in_kernel", 3), unseen(1, 12, 2)});
+  ASSERT_EQ(behind.size(), 1u);
+  EXPECT_EQ(behind[0].rank, 1);
+}
+
+TEST(WatchedRanks, ThatLaunchGraphsAreNotComparedByTheirCalls) {
+  RankView other = watched_rank(1, 12, "in_kernel", 3);
+  other.watched->calls[12] = "Broadcast(count 4, float32)";
+  const auto blamed = blamed_of({watched_rank(0, 12, "in_kernel", 3), other});
+  ASSERT_FALSE(blamed.empty());
+  EXPECT_EQ(blamed[0].kind, Blame::kOtherCall);
+  other.watched->has_graphs = true;
+  EXPECT_TRUE(blamed_of({watched_rank(0, 12, "in_kernel", 3), other}).empty());
+}
+
 TEST(WatchedRanks, WaitForTheOneThatIsLeastFarHoweverFarAheadOthersEnqueue) {
   const auto blamed = blamed_of({watched_rank(0, 12, "in_kernel", 3, 40), idle_rank(1, 11),
                                  watched_rank(2, 12, "in_kernel", 2, 25)});
@@ -53,6 +133,32 @@ TEST(WatchedRanks, WaitForTheOneThatIsLeastFarHoweverFarAheadOthersEnqueue) {
   EXPECT_EQ(blamed[0].text,
             "rank 1 (pid 101 on a) has not entered call 12, AllReduce(count 4, float32) (newest: "
             "call 11, AllReduce(count 4, float32)): 2 ranks wait for it, 3.0 s");
+}
+
+// Rank 0's kernel of communicator 1 waits for rank 1's, which is enqueued; a kernel of rank 1 in
+// communicator 0 waits for rank 0, which has not entered that call.
+std::vector<Blame> blamed_of_two(std::uint64_t order_of_running, std::uint64_t order_of_enqueued) {
+  JobView job;
+  job.communicators.resize(2);
+  for (CommunicatorView& communicator : job.communicators) communicator.size = 2;
+  job.communicators[0].ranks = {idle_rank(0, 11), watched_rank(1, 12, "in_kernel", 2)};
+  job.communicators[1].ranks = {watched_rank(0, 12, "in_kernel", 3),
+                                watched_rank(1, 12, "enqueued")};
+  job.communicators[0].ranks[1].watched->order = order_of_running;
+  job.communicators[1].ranks[1].watched->order = order_of_enqueued;
+  find_awaited(&job);
+  return diagnose(job);
+}
+
+TEST(WatchedRanks, WaitBehindAKernelOfAnotherCommunicatorOnlyIfThatWasCalledBefore) {
+  const auto behind = blamed_of_two(7, 8);
+  ASSERT_FALSE(behind.empty());
+  EXPECT_EQ(behind[0].kind, Blame::kCycle) << behind[0].text;
+  const auto blocked = blamed_of_two(8, 7);
+  ASSERT_FALSE(blocked.empty());
+  EXPECT_EQ(blocked[0].kind, Blame::kLate) << blocked[0].text;
+  EXPECT_EQ(blocked[0].rank, 1);
+  EXPECT_EQ(blocked[0].waiters, 2);
 }
 
 TEST(WatchedRanks, WaitForAKernelThatHasNotBegun) {

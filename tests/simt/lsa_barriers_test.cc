@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of NCCL's device API, compiled against api/nccl_device.h alone: windows at one stride and
 // barriers of the Lsa team, in memory that the test lays out as NCCL does; in seed mode and in weak
-// memory.
+// memory. The same with transcripts of the barriers of NVIDIA's headers in place of Rondo's.
 #include <atomic>
 #include <cstring>
 
 #define RONDO_DEVICE_PRIMITIVES "tests/simt/device_primitives.h"
 #include "api/nccl_device.h"
+#include "tests/simt/lsa_transcript.h"
 #include "tests/simt/machine_fixture.h"
 #include "tests/simt/rounds.h"
 
 namespace {
+
+using rondo::simt::kTranscripts;
+using rondo::simt::Transcript;
 
 constexpr int kRounds = 3;
 constexpr std::size_t kValuesAt = 64 << 10, kSumsAt = 128 << 10;
@@ -20,30 +24,46 @@ std::uint32_t value_of(int rank, int round, unsigned i) {
   return static_cast<std::uint32_t>(rank) * 100'000 + static_cast<std::uint32_t>(round) * 1000 + i;
 }
 
+struct Orders {  // of the barriers around the loads
+  cuda::memory_order before = cuda::memory_order_acq_rel, after = cuda::memory_order_acq_rel;
+};
+const Transcript* const kOurs = nullptr;  // Rondo's header
+
 struct Sums {
   ncclDevComm comm;
   ncclWindow_t window;
-  cuda::memory_order before, after;  // of the barriers around the loads
+  const Transcript* header;
+  Orders orders;
 
-  // Each thread writes a value, and adds those of all ranks between two barriers.
   void operator()() const {
+    const unsigned cta = rondo::device::cta_index();
+    if (header == kOurs) {
+      ncclLsaBarrierSession<ncclCoopCta> barrier(ncclCoopCta(), comm, ncclTeamTagLsa(), cta);
+      add([&](cuda::memory_order order) { barrier.sync(ncclCoopCta(), order); });
+    } else {
+      rondo::simt::TranscribedBarrier barrier(*header, comm, cta);
+      add([&](cuda::memory_order) { barrier.sync(); });
+    }
+  }
+  // Each thread writes a value, and adds those of all ranks between two barriers.
+  template <class Meet>
+  void add(Meet&& meet) const {
     using rondo::device::load;
     using rondo::device::store;
     const unsigned cta = rondo::device::cta_index(), threads = rondo::device::thread_count();
     const unsigned me = cta * threads + rondo::device::thread_index();
-    ncclLsaBarrierSession<ncclCoopCta> barrier(ncclCoopCta(), comm, ncclTeamTagLsa(), cta);
     auto* const own = static_cast<std::uint32_t*>(ncclGetLocalPointer(window, kValuesAt));
     auto* const sums = static_cast<std::uint32_t*>(ncclGetLocalPointer(window, kSumsAt));
     // Not the thread's own value, so that the barrier must publish what other threads wrote.
     const unsigned next = cta * threads + (rondo::device::thread_index() + 1) % threads;
     for (int round = 0; round < kRounds; ++round) {
       store(own + me, value_of(comm.rank, round, me));
-      barrier.sync(ncclCoopCta(), before);
+      meet(orders.before);
       std::uint32_t sum = 0;
       for (int peer = 0; peer < comm.lsaSize; ++peer)
         sum += load(static_cast<std::uint32_t*>(ncclGetLsaPointer(window, kValuesAt, peer)) + next);
       store(sums + static_cast<unsigned>(round) * kMaxValues + next, sum);
-      barrier.sync(ncclCoopCta(), after);
+      meet(orders.after);
     }
   }
 };
@@ -77,10 +97,15 @@ class Team {
     comm.lsaBarrier = {2, static_cast<int>(ctas_)};  // 256 bytes behind the begin
     return comm;
   }
-  void launch(unsigned threads, cuda::memory_order before, cuda::memory_order after) {
-    for (int r = 0; r < ranks_; ++r)
-      machine_.launch("sums", {.ctas = ctas_, .threads = threads, .device = r},
-                      Sums{comm_of(r), windows_[static_cast<std::size_t>(r)], before, after});
+  // Rank r runs the barriers of headers[(first + r) % n].
+  void launch(unsigned threads, const std::vector<const Transcript*>& headers, std::size_t first,
+              Orders orders) {
+    for (int r = 0; r < ranks_; ++r) {
+      const auto rank = static_cast<std::size_t>(r);
+      machine_.launch(
+          "sums", {.ctas = ctas_, .threads = threads, .device = r},
+          Sums{comm_of(r), windows_[rank], headers[(first + rank) % headers.size()], orders});
+    }
   }
   bool have_sums(unsigned threads) const {
     for (int r = 0; r < ranks_; ++r)
@@ -108,38 +133,71 @@ class Team {
   std::vector<ncclWindow_t> windows_;
 };
 
-bool sums_are_right(std::uint64_t seed, bool weak, int ranks, cuda::memory_order before,
-                    cuda::memory_order after, bool faulty = false) {
+bool sums_are_right(std::uint64_t seed, bool weak, int ranks,
+                    const std::vector<const Transcript*>& headers, Orders orders = {},
+                    bool faulty = false) {
   rondo::simt::Random random(seed);
   rondo::simt::TestMachine machine({.seed = seed, .weak = weak, .devices = 8, .faulty = faulty});
   const unsigned ctas = 1 + static_cast<unsigned>(random.below(3)), threads = 32;
   Team team(machine, ranks, ctas);
-  for (int launch = 0; launch < 2; ++launch) {  // the second continues from the kept epochs
-    team.launch(threads, before, after);
+  for (std::size_t launch = 0; launch < 2; ++launch) {  // the second continues from kept epochs
+    team.launch(threads, headers, launch, orders);
     if (!machine.run() || !team.have_sums(threads)) return false;
   }
   return true;
 }
 
-TEST(LsaBarriers, OrderWhatPeersWrite) {
-  rondo::simt::for_each_round(3, [](std::uint64_t seed) {
+void expect_sums(const std::vector<const Transcript*>& headers, std::string_view what) {
+  rondo::simt::for_each_round(3, [&](std::uint64_t seed) {
     for (const int ranks : {2, 4, 8})
       for (const bool weak : {false, true})
-        EXPECT_TRUE(sums_are_right(seed, weak, ranks, cuda::memory_order_acq_rel,
-                                   cuda::memory_order_acq_rel))
-            << ranks << " ranks, seed " << seed << (weak ? ", weak" : "");
+        EXPECT_TRUE(sums_are_right(seed, weak, ranks, headers))
+            << what << ", " << ranks << " ranks, seed " << seed << (weak ? ", weak" : "");
   });
+}
+
+bool is_wrong_with_some_seed(const Transcript* header, Orders orders = {}) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed)
+    if (!sums_are_right(seed, true, 2, {header}, orders, true)) return true;
+  return false;
+}
+
+TEST(LsaBarriers, OrderWhatPeersWrite) { expect_sums({kOurs}, "Rondo's header"); }
+
+// What NVIDIA's headers do to memory: a release with each store until 2.29, one fence from 2.30 on.
+TEST(LsaBarriers, OfNvidiasHeadersOrderWhatPeersWrite) {
+  for (const Transcript& one : kTranscripts) expect_sums({&one}, std::to_string(one.version));
+}
+
+// Ranks whose kernels were compiled with different headers meet, and continue each other's epochs.
+TEST(LsaBarriers, OfAllHeadersMeet) {
+  std::vector<const Transcript*> headers{kOurs};
+  for (const Transcript& one : kTranscripts) headers.push_back(&one);
+  expect_sums(headers, "all headers");
+}
+
+// Each step of the transcripts is needed, but for looks at the abort word: else the test above
+// would be blind to it.
+TEST(LsaBarriers, OfNvidiasHeadersNeedEachStep) {
+  for (const Transcript& whole : kTranscripts) {
+    EXPECT_FALSE(is_wrong_with_some_seed(&whole)) << whole.version;
+    for (std::size_t i = 0; i < whole.steps.size(); ++i) {
+      Transcript one = whole;
+      one.steps[i] = rondo::simt::weaker(whole.steps[i]);
+      if (one.steps[i].empty()) continue;
+      EXPECT_TRUE(is_wrong_with_some_seed(&one))
+          << whole.version << ": step " << i << ", " << one.steps[i] << " in place of "
+          << whole.steps[i];
+    }
+  }
 }
 
 // The test sees a missing release and a missing acquire: with some seed the sums are wrong.
 TEST(LsaBarriers, OrderNothingIfRelaxed) {
   for (const auto order :
-       {cuda::memory_order_relaxed, cuda::memory_order_acquire, cuda::memory_order_release}) {
-    bool wrong = false;
-    for (std::uint64_t seed = 1; seed <= 200 && !wrong; ++seed)
-      wrong = !sums_are_right(seed, true, 2, order, order, true);
-    EXPECT_TRUE(wrong) << "order " << static_cast<int>(order);
-  }
+       {cuda::memory_order_relaxed, cuda::memory_order_acquire, cuda::memory_order_release})
+    EXPECT_TRUE(is_wrong_with_some_seed(kOurs, {order, order}))
+        << "order " << static_cast<int>(order);
 }
 
 // A peer never comes, and the communicator is aborted meanwhile; or there is a limit.

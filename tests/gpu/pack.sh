@@ -42,7 +42,7 @@ fi
 mkdir $pack/topology $pack/gpu
 cp tests/topology/*.xml $pack/topology
 cp tests/gpu/two-hosts.xml $pack/gpu
-cp tests/gpu/check.sh tests/gpu/torch_check.py tests/gpu/watch_check.py \
+cp tests/gpu/check.sh tests/gpu/{torch_check,symmetric_memory,watch_check}.py \
   bench/beside/beside.py $pack
 find $pack -name __pycache__ -exec rm -r {} +
 git describe --always --dirty --abbrev=12 >$pack/commit 2>/dev/null || rm -f $pack/commit

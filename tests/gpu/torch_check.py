@@ -5,9 +5,10 @@
   RONDO_LIBRARY=.../librondo.so python3 tests/gpu/torch_check.py --ranks 2 --device cpu
 
 Every rank sets device 0. With --kill the last rank ends itself: the others must get an error;
-with --only graphs,groups only these checks run. With --device cpu the backend is rondo: the same
-checks, less graphs and the library's place. Ends with 77 and the reason where there is no device. A
-rank that takes long prints where it is.
+with --only graphs,groups only these checks run. symmetric and symmetric_sums run only so: torch's
+symmetric memory with its NCCL back end. With --device cpu the backend is rondo: the same checks,
+less graphs, symmetric memory and the library's place. Ends with 77 and the reason where there is no
+device, or torch has no such memory. A rank that takes long prints where it is.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import sys
 import time
 from datetime import timedelta
 
+import symmetric_memory
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -34,7 +36,7 @@ COUNTS = (1, 17, 100_000)
 FLOAT32, SUM = 7, 0
 
 
-class Checks:
+class Checks(symmetric_memory.Checks):
     def __init__(self, rank: int, size: int, device: str) -> None:
         self.rank, self.size, self.device = rank, size, torch.device(device)
 
@@ -272,7 +274,8 @@ def join(options: argparse.Namespace, eager: bool) -> Checks:
 
 
 def be_a_rank(options: argparse.Namespace) -> None:
-    for eager in (False, True):
+    # Some releases of torch keep device communicators by the name of their group: not another one.
+    for eager in (True,) if symmetric_memory.asked(options.only) else (False, True):
         checks = join(options, eager)
         names = [name for name, f in vars(Checks).items() if callable(f) and name not in HELPERS]
         if eager:
@@ -334,6 +337,13 @@ def start(options: argparse.Namespace) -> int:
     return 1 if any(codes) else 0
 
 
+def lacking(options: argparse.Namespace) -> str:
+    """Why torch cannot do it here; "": it can."""
+    if options.device == "cuda" and not torch.cuda.is_available():
+        return "sees no device"
+    return symmetric_memory.lacking(options.only, options.device)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -343,8 +353,8 @@ def main() -> int:
     parser.add_argument("--only", type=lambda names: names.split(","), default=[])
     options = parser.parse_args()
     if "RANK" not in os.environ:
-        if options.device == "cuda" and not torch.cuda.is_available():
-            print(f"torch {torch.__version__} sees no device")
+        if why := lacking(options):
+            print(f"torch {torch.__version__} {why}")
             return 77
         return start(options)
     faulthandler.dump_traceback_later(2 * SECONDS, exit=False)

@@ -134,6 +134,7 @@ ROWS = (
     Passed(f"PyTorch with two ranks, {TIMES} times", ("often.torch-*",)),
     Passed("what GPUs of processes write into each other's memory arrives", ("gpus.p2p-*",)),
     Passed("kernels of NCCL's device API on threads that share a GPU", ("device-api",)),
+    Passed("torch's symmetric memory, with NVIDIA's nccl_device.h", ("torch.symmetric-*",)),
     Passed("NVIDIA's NCCL under rondo watch", ("watch.theirs-*",)),
     Passed("ncu's counters", ("counters.*",)),
     Passed("set A", of_set="A"),

@@ -43,7 +43,9 @@ SETTINGS = [
 # The timeout is below a stage's limit, so that a wait in which a stage hangs is named.
 PRELOADED = {"LD_PRELOAD": "{lib}/libnccl.so.2", "RONDO_TIMEOUT": "25"}
 TORCH = [("1", "--ranks 1"), ("2-graphs", "--ranks 2 --only graphs"), ("2", "--ranks 2"),
-         ("2-kill", "--ranks 2 --kill")]  # fmt: skip
+         ("2-kill", "--ranks 2 --kill"), ("symmetric-1", "--ranks 1 --only symmetric"),
+         ("symmetric-2", "--ranks 2 --only symmetric"),
+         ("symmetric-sums-2", "--ranks 2 --only symmetric_sums")]  # fmt: skip
 CLIENTS = [
     ("vllm-calls", "as_vllm.py {cudart} 2", "cudart"),
     ("cupy-calls", "as_cupy.py {cudart} 2", "cudart"),

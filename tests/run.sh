@@ -94,7 +94,7 @@ stage_cuda() {
   fi
   build cuda-90 "rondo_shared nccl_shared rondo_audit rondo hello_allreduce gpu_tests
     gpu_process_tests gpu_probe micro_device nccl_contestant device_api_check moe_check abi_tests
-    client_rondo client_nccl nvtx_tool"
+    device_api_check_theirs client_rondo client_nccl nvtx_tool"
   python3 .ci/kernels.py --of build/cuda-90
   bash tests/gpu/pack.sh
   bash tests/gpu/check_driverless.sh build/cuda-90

@@ -103,7 +103,7 @@ if [ -z "$built" ]; then
     { cmake --preset cuda -DRONDO_PORTABLE=ON "-DCMAKE_CUDA_ARCHITECTURES=$arch-real" &&
       cmake --build --preset cuda -j "$(nproc)" --target gpu_tests gpu_process_tests gpu_probe \
         rondo_shared nccl_shared rondo_watch rondo nccl_contestant micro_device \
-        device_api_check moe_check; } >"$OUT/build.txt" 2>&1 || {
+        device_api_check device_api_check_theirs moe_check; } >"$OUT/build.txt" 2>&1 || {
       echo "the build failed; its last lines:" >&2
       tail -n 20 "$OUT/build.txt" >&2
       exit 1

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // moe_check [RANKS]: the example of a mixture of experts (api/examples/moe.h) on threads that share
-// one real GPU, against a serial layer, bit by bit, with other routes each time. Then a wrong
-// count, which all ranks learn of. Prints a line, and exits 1 with the first error.
+// one real GPU, against a serial layer, bit by bit: called once, then replayed as a graph, with
+// other routes each time. Then a wrong count, which all ranks learn of. Prints a line, and exits 1
+// with the first error.
 #include <cuda_runtime.h>
 
 #include <barrier>
@@ -97,7 +98,40 @@ struct Layer {
   }
 };
 
-void run_rank(int rank, int ranks, const ncclUniqueId& id, std::barrier<>& together) {
+// Calls of threads that share a GPU must be in one graph: rank 0 captures it, and the other ranks'
+// streams join the capture.
+struct SharedGraph {
+  std::barrier<>& together;
+  std::vector<cudaEvent_t> events;  // of each rank
+  cudaGraphExec_t graph = nullptr;
+
+  template <class Calls>
+  void capture(int rank, cudaStream_t stream, Calls&& calls) {
+    const auto mine = static_cast<size_t>(rank);
+    CUDA_OK(cudaEventCreateWithFlags(&events[mine], cudaEventDisableTiming));
+    if (rank == 0) {
+      CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+      CUDA_OK(cudaEventRecord(events[0], stream));
+    }
+    together.arrive_and_wait();
+    if (rank != 0) CUDA_OK(cudaStreamWaitEvent(stream, events[0], 0));
+    together.arrive_and_wait();
+    calls();
+    if (rank != 0) CUDA_OK(cudaEventRecord(events[mine], stream));
+    together.arrive_and_wait();
+    if (rank == 0) {
+      for (size_t r = 1; r < events.size(); ++r) CUDA_OK(cudaStreamWaitEvent(stream, events[r], 0));
+      cudaGraph_t captured;
+      CUDA_OK(cudaStreamEndCapture(stream, &captured));
+      CUDA_OK(cudaGraphInstantiateWithFlags(&graph, captured, 0));
+      CUDA_OK(cudaGraphDestroy(captured));
+    }
+    together.arrive_and_wait();
+  }
+};
+
+void run_rank(int rank, int ranks, const ncclUniqueId& id, SharedGraph& shared) {
+  std::barrier<>& together = shared.together;
   CUDA_OK(cudaSetDevice(0));
   Launch launch{};
   CUDA_OK(cudaStreamCreateWithFlags(&launch.on, cudaStreamNonBlocking));
@@ -109,10 +143,17 @@ void run_rank(int rank, int ranks, const ncclUniqueId& id, std::barrier<>& toget
     layer.check(round);
     together.arrive_and_wait();
   };
-  for (size_t round = 0; round < 3; ++round) {
+  layer.fill(0);
+  together.arrive_and_wait();
+  layer.run(comm, launch);
+  finish(0);
+  shared.capture(rank, launch.on, [&] { layer.run(comm, launch); });
+  for (size_t round = 1; round < 5; ++round) {
     layer.fill(round);
     together.arrive_and_wait();
-    layer.run(comm, launch);
+    if (rank == 0) CUDA_OK(cudaGraphLaunch(shared.graph, launch.on));
+    if (rank == 0) CUDA_OK(cudaStreamSynchronize(launch.on));
+    together.arrive_and_wait();
     finish(round);
   }
   // A count that is larger than maxcount: no data move, and all ranks get the error.
@@ -131,6 +172,7 @@ void run_rank(int rank, int ranks, const ncclUniqueId& id, std::barrier<>& toget
   if (text.find("rank 1 sends 19201 elements to rank 0") == std::string::npos)
     std::printf("rank %d: %s\n", rank, text.c_str()), std::_Exit(1);
   together.arrive_and_wait();
+  if (rank == 0) CUDA_OK(cudaGraphExecDestroy(shared.graph));
   NCCL_OK(ncclCommAbort(comm));
 }
 
@@ -143,11 +185,12 @@ int main(int argc, char** argv) {
   ncclUniqueId id;
   NCCL_OK(ncclGetUniqueId(&id));
   std::barrier together(ranks);
+  SharedGraph shared{together, std::vector<cudaEvent_t>(static_cast<size_t>(ranks))};
   std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] { run_rank(r, ranks, id, together); });
+  for (int r = 0; r < ranks; ++r) threads.emplace_back([&, r] { run_rank(r, ranks, id, shared); });
   for (std::thread& one : threads) one.join();
   std::printf(
-      "%d ranks: a mixture of experts has the bits of a serial one; a wrong count is named\n",
+      "%d ranks: a mixture of experts has the bits of a serial one, in a graph too; a wrong count "
+      "is named\n",
       ranks);
 }

@@ -20,7 +20,15 @@ programs=(gpu_tests gpu_process_tests gpu_probe rondo nccl_contestant micro_devi
   device_api_check moe_check)
 cmake --preset cuda-90 >/dev/null
 cmake --build --preset cuda-90 -j "${JOBS:-$(nproc)}" --target "${programs[@]}" rondo_shared \
-  nccl_shared rondo_watch | tail -n 1
+  nccl_shared rondo_watch device_api_check_theirs | tail -n 1
+for version in 2.28.9 2.32.3; do  # with NVIDIA's headers
+  if [ -e "$from/bin/device_api_check_$version" ]; then
+    programs+=("device_api_check_$version")
+  else
+    echo "without device_api_check_$version: its headers are not in the cache" \
+      "(tests/abi/fetch_nccl.sh $version)"
+  fi
+done
 
 rm -rf $pack build/gpu-pack.tar.gz
 mkdir -p $pack/bin $pack/lib

@@ -53,6 +53,16 @@ CLIENTS = [
     ("jax", "with_jax.py cuda 2", ""),
 ]
 
+# Kernels of NCCL's device API: Rondo's header and NVIDIA's, on one GPU, then on all GPUs.
+DEVICE_API = [
+    ("device-api", "device_api_check", " 4"),
+    ("device-api.theirs-2.28.9", "device_api_check_2.28.9", " 4"),
+    ("device-api.theirs-2.32.3", "device_api_check_2.32.3", " 4"),
+    ("device-api.counts", "moe_check", " 4"),
+    ("gpus.device-api", "device_api_check", " {gpus} {gpus}"),
+    ("gpus.device-api-multicast", "device_api_check", " {gpus} {gpus} multicast"),
+]
+
 # Races and barriers in the kernels of rings and lines.
 RACED = [
     ("ring", "Settings/Connected.GoRoundManyTimesMoreThanThereAreSlots/ring_simple_one"),
@@ -105,10 +115,10 @@ def programs() -> list[Stage]:
               needs="bin:nccl_contestant"),
     ]  # fmt: skip
     device_api = [
-        Stage(name, "{bin}/" + program + " 4", 30, at, "programs", alone=True,
-              needs=f"bin:{program}")
-        for name, program, at in (("device-api", "device_api_check", 205),
-                                  ("device-api.counts", "moe_check", 209))
+        Stage(name, "{bin}/" + program + options, 30, at, "programs", alone=True,
+              env={"NCCL_NVLS_ENABLE": "1"} if "multicast" in options else {},
+              needs=f"bin:{program}" if "{gpus}" not in options else "several")
+        for at, (name, program, options) in enumerate(DEVICE_API, 205)
     ]  # fmt: skip
     return [*torch, *clients, *watched, *device_api]
 

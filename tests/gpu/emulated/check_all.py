@@ -14,7 +14,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Stages that the emulated GPU cannot run: the probe is CUDA C++, these programs need a real device.
-NOT_HERE = ("probe", "torch.", "clients.cupy", "clients.jax", "beside.", "gpus.", "watch.theirs")
+NOT_HERE = ("probe", "torch.", "clients.cupy", "clients.jax", "beside.", "gpus.", "watch.theirs",
+            "device-api")  # fmt: skip
 
 
 def refuse(constant: str) -> None:

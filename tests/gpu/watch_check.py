@@ -2,11 +2,12 @@
 """librondo-watch.so in a library with NCCL's interface on a GPU: rondo ps shows the calls of all
 ranks, and that they end; rondo trace shows the record.
 
-  watch_check.py BIN LIB LIBRARY RANKS ended|entered
+  watch_check.py BIN LIB LIBRARY RANKS ended|entered|known
 
 BIN, LIB: folders of a build, with rondo, nccl_contestant and librondo-watch.so. LIBRARY: a
-libnccl.so.2, NVIDIA's or ours, which tells of no kernels: its calls are only seen as entered. Ranks
-are threads of one process: on one device, NVIDIA's needs version 2.30 and
+libnccl.so.2, NVIDIA's or ours, which tells of no kernels: its calls are only seen as entered.
+known: the ranks shall be shown, with or without calls: NVIDIA's tells of none where a communicator
+has one rank. Ranks are threads of one process: on one device, NVIDIA's needs version 2.30 and
 NCCL_MULTI_RANK_GPU_ENABLE=1.
 """
 
@@ -33,24 +34,24 @@ def ranks_of(page: dict) -> list[dict]:
     return [rank for one in page.get("communicators", []) for rank in one["ranks_here"]]
 
 
-def is_shown(page: dict, ranks: int, ended: bool) -> bool:
+def is_shown(page: dict, ranks: int, mode: str) -> bool:
     """Each rank has made calls; the first count is that of all-reduces."""
     shown = ranks_of(page)
+    newest = "finished_call" if mode == "ended" else "call"
     return len(shown) == ranks and all(
         "watched" in rank
-        and rank["counts"][0] >= CALLS
-        and rank["finished_call" if ended else "call"] >= CALLS
+        and (mode == "known" or (rank["counts"][0] >= CALLS and rank[newest] >= CALLS))
         for rank in shown
     )
 
 
-def watch(program: subprocess.Popen, rondo: pathlib.Path, ranks: int, ended: bool) -> str:
+def watch(program: subprocess.Popen, rondo: pathlib.Path, ranks: int, mode: str) -> str:
     """What is wrong; "": nothing."""
     end = time.monotonic() + LIMIT_SECONDS
     page: dict = {}
-    while not is_shown(page, ranks, ended):
+    while not is_shown(page, ranks, mode):
         if program.poll() is not None:
-            return f"the program ended with {program.returncode} before its calls were seen: {page}"
+            return f"the program ended with {program.returncode} before it was seen: {page}"
         if time.monotonic() > end:
             return f"rondo ps does not show the calls of {ranks} ranks: {json.dumps(page)}"
         time.sleep(0.2)
@@ -59,7 +60,7 @@ def watch(program: subprocess.Popen, rondo: pathlib.Path, ranks: int, ended: boo
         return f"a job that makes progress is accused: {page['blamed']}"
     trace = asked([rondo, "trace", program.pid])
     calls = [call for one in trace.get("communicators", []) for call in one["calls"]]
-    if not calls or "AllReduce" not in calls[-1]["text"]:
+    if mode != "known" and (not calls or "AllReduce" not in calls[-1]["text"]):
         return f"rondo trace does not show the calls: {json.dumps(trace)[:2000]}"
     rank = ranks_of(page)[0]
     print(f"{ranks} ranks watched: {rank['doing']}; {len(calls)} calls in the record")
@@ -68,7 +69,7 @@ def watch(program: subprocess.Popen, rondo: pathlib.Path, ranks: int, ended: boo
 
 def main() -> int:
     binaries, libraries = map(pathlib.Path, sys.argv[1:3])
-    library, ranks, ended = sys.argv[3], int(sys.argv[4]), sys.argv[5] == "ended"
+    library, ranks, mode = sys.argv[3], int(sys.argv[4]), sys.argv[5]
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(
             RONDO_STATUS_DIR=f"{folder}/status",
@@ -83,7 +84,7 @@ def main() -> int:
         with open(f"{folder}/out", "w+", encoding="utf-8") as out:
             program = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
             try:
-                wrong = watch(program, binaries / "rondo", ranks, ended)
+                wrong = watch(program, binaries / "rondo", ranks, mode)
             finally:
                 program.kill()
                 program.wait()

@@ -107,7 +107,7 @@ def programs() -> list[Stage]:
     ]  # fmt: skip
     words = "{python} {here}/watch_check.py {bin} {lib} "
     watched = [
-        Stage("watch.theirs-1", f"{words} {{theirs}} 1 ended", 60, 206, "programs", alone=True,
+        Stage("watch.theirs-1", f"{words} {{theirs}} 1 known", 60, 206, "programs", alone=True,
               needs="theirs"),
         Stage("watch.theirs-2", f"{words} {{several}} 2 ended", 60, 207, "programs", alone=True,
               env={"NCCL_MULTI_RANK_GPU_ENABLE": "1"}, needs="several-nccl"),

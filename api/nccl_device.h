@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nccl_device.h: NCCL's device API.
  *
- * Rondo has windows and barriers of ranks on GPUs that reach each other's memory (the Lsa team):
+ * Rondo has windows and barriers of ranks of a host whose GPUs reach each other (the Lsa team):
  * ncclDevCommCreate, the addresses of windows, ncclLsaBarrierSession. It has neither GIN nor CFT:
  * ncclCommProperties_t says so, and their functions return ncclInvalidUsage, with a reason for
  * ncclGetLastError. Ranks on host memory have no device API (deviceApiSupport is false).

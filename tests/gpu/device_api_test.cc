@@ -5,6 +5,7 @@
 
 #include "api/device_layouts.h"
 #include "kernels/cuda/device_multicast.h"
+#include "tests/gpu/cliques.h"
 
 namespace rondo::test {
 namespace {
@@ -21,6 +22,7 @@ const NamedLayout kApiPlaces[] = {
     {"pairs", as_processes(4, Gpus::kOneEach, {{"RONDO_SIMT", "p2p=pairs"}})},
     {"no_p2p", as_processes(2, Gpus::kOneEach, {{"RONDO_SIMT", "p2p=none"}})},
     {"hosts", {{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}},
+    {"joined_hosts", in_cliques({{{0}, {1}, {2}, {3}}, {"a", "a", "b", "b"}}, {1, 1, 1, 1})},
     {"alone", as_processes(1, Gpus::kOneEach)},
 };
 

@@ -77,13 +77,11 @@ class Binding {
   }
 
   // A rank knows which ranks of its own host reach each other after all (share_on_host()). Teams
-  // must fit all hosts.
+  // must fit all hosts. None has ranks of several, not even in an NVLink clique: windows have no
+  // fabric handles, so kernels cannot reach those of other hosts.
   Status agree_on_reach_team(const GpuPlan& plan) {
     const DeviceTeam& own = rank().team();
-    const HostsOfRanks hosts{plan.host_of, plan.host_of[state_.members.rank], plan.clique_of};
-    const auto reaches = [&](int a, int b) {
-      return hosts.same(a, b) ? plan.near(a, b) && own.reaches(a, b) : hosts.join(a, b);
-    };
+    const auto reaches = [&](int a, int b) { return plan.near(a, b) && own.reaches(a, b); };
     int ranks = reach_team(state_.members.size, reaches);
     if (plan.hosts() > 1) {
       RONDO_TRY(const auto all, session_.all_gather(std::as_bytes(std::span(&ranks, 1))));

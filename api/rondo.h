@@ -60,10 +60,13 @@ ncclResult_t rondoAllToAllv(const void* sendbuff, const size_t* sendcounts, cons
  * A count that is larger than maxcount, or differs from the receiver's, and a part that ends beyond
  * the memory of cudaMalloc or ncclMemAlloc in which its buffer begins, end the communicator with
  * ncclInvalidUsage on all ranks (ncclCommGetAsyncError, the next call); the text has both ranks and
- * both numbers, and the pair's data do not move. In other memory a GPU reads and writes what the
- * numbers say. GPUs: where kernels move the messages between all ranks; elsewhere ncclInvalidUsage,
- * on every rank, and nothing is sent. On host memory the arrays are read before the call returns,
- * and recvcounts NULL needs a NULL stream, no group, and a blocking communicator. */
+ * both numbers, and the pair's data do not move. The same holds where another rank calls
+ * rondoAllToAllv, and the text has both calls; but between hosts data may have moved before, and
+ * a later call may get the error, and ranks that share a GPU end by the timeout. In other memory a
+ * GPU reads and writes what the numbers say. GPUs: where kernels move the messages between all
+ * ranks; elsewhere ncclInvalidUsage, on every rank, and nothing is sent. On host memory the arrays
+ * are read before the call returns, and recvcounts NULL needs a NULL stream, no group, and a
+ * blocking communicator. */
 ncclResult_t rondoAllToAllvDevice(const void* sendbuff, const size_t* sendcounts,
                                   const size_t* sdispls, void* recvbuff, const size_t* recvcounts,
                                   const size_t* rdispls, size_t* received, size_t maxcount,

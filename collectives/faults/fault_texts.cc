@@ -131,6 +131,20 @@ std::string different_sizes(int rank, const CallRecord& record, int other,
       one.rank, one.call, two.rank, two.call);
 }
 
+std::string different_messages(int rank, const CallRecord& record, int other,
+                               const CallRecord& record_of_other) {
+  const auto is_counted = [](const CallRecord& one) {
+    return one.collective == Collective::kAllToAllV;
+  };
+  if (is_counted(record) != is_counted(record_of_other))
+    return different_calls("", made(rank, record), made(other, record_of_other)) +
+           "; rondoAllToAllvDevice does not fit rondoAllToAllv, ncclSend or ncclRecv";
+  const auto bytes = [](const CallRecord& one) { return one.count * size_of(one.type); };
+  return bytes(record) == bytes(record_of_other)
+             ? ""
+             : different_sizes(rank, record, other, record_of_other);
+}
+
 std::string wait_cycle(std::vector<MadeCall> cycle) {
   const auto lowest =
       std::min_element(cycle.begin(), cycle.end(),

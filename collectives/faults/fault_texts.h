@@ -49,6 +49,10 @@ std::string different_replays_before(const CallRecord& record, int rank, int oth
 // A send and its receive differ in size.
 std::string different_sizes(int rank, const CallRecord& record, int other,
                             const CallRecord& record_of_other);
+// Two sides of one message: different sizes, or a count in device memory (kAllToAllV) on one side
+// alone. Empty: they fit.
+std::string different_messages(int rank, const CallRecord& record, int other,
+                               const CallRecord& record_of_other);
 // Each rank waits for the next one, the last for the first.
 std::string wait_cycle(std::vector<MadeCall> cycle);
 // `outside` waits in a message for `inside`, whose collective cannot complete without it.

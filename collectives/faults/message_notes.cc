@@ -16,10 +16,6 @@ struct NotesHead {
   std::uint64_t first = 0;             // number of the first record; the records follow
 };
 
-std::uint64_t message_bytes(const CallRecord& record) {
-  return record.count * size_of(record.type);
-}
-
 }  // namespace
 
 void MessageNotes::announce(int from, int to, const CallRecord& record, bool captured) {
@@ -75,14 +71,15 @@ void MessageNotes::compare(int sender, std::uint64_t number) {
   const OfSender& of = of_sender_[sender];
   const Note &own = of.own[number % kDepth], &theirs = of.theirs[number % kDepth];
   if (mismatch_ || own.number != number || theirs.number != number) return;
-  if (message_bytes(own.record) == message_bytes(theirs.record)) return;
+  std::string why = fault_texts::different_messages(rank_, own.record, sender, theirs.record);
+  if (why.empty()) return;
   Fault& found = mismatch_.emplace();
   found.status = StatusCode::kInvalidUsage;
   found.rank = rank_;
   found.culprit = sender;
   found.own = own.record;
   found.other = theirs.record;
-  found.text = fault_texts::different_sizes(rank_, own.record, sender, theirs.record);
+  found.text = std::move(why);
 }
 
 std::optional<Fault> MessageNotes::take_mismatch() {

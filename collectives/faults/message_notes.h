@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MessageNotes: compares the messages between ranks on GPUs of several hosts as both sides
-// announced them, so that a send and a receive of different sizes become an error.
+// announced them, so that a send and a receive of different sizes become an error, and a message
+// with a count in device memory on one side alone.
 //
 // Senders announce to receivers in control messages. Receivers compare by number within the pair. A
 // side that captured a message into a graph announces no more of that pair: replays are not

@@ -14,6 +14,7 @@ namespace rondo::test {
 
 using Numbers = std::vector<std::size_t>;
 inline constexpr std::byte kUntouched{0xff};
+inline constexpr std::size_t kNotReceived = 12'345'678;  // initial numbers of `received`
 
 // Elements that `from` sends to `to`: none, the largest count, or any between.
 inline std::size_t counted(int from, int to, unsigned round, std::size_t largest) {
@@ -84,7 +85,7 @@ class Exchanges {
     sent_at_.put(sent_at, seat_.stream);
     expected_.put(expected, seat_.stream);
     expected_at_.put(expected_at, seat_.stream);
-    received_.put({}, seat_.stream);
+    received_.put(Numbers(sent.size(), kNotReceived), seat_.stream);
   }
   ncclResult_t call() {
     return rondoAllToAllvDevice(
@@ -121,10 +122,32 @@ class Exchanges {
   std::size_t receives(int from, unsigned round) const {
     return counted(from, seat_.rank, round, largest_);
   }
-  // Nothing was received.
-  void check_untouched() {
+  // The same by rondoAllToAllv.
+  ncclResult_t call_with_counts_on_the_host(unsigned round) {
+    Numbers sent, sent_at, expected, expected_at;
+    for (int peer = 0; peer < seat_.size; ++peer) {
+      sent.push_back(sends(peer, round));
+      sent_at.push_back(offset(true, peer, round));
+      expected.push_back(receives(peer, round));
+      expected_at.push_back(offset(false, peer, round));
+    }
+    return rondoAllToAllv(out_.data(), sent.data(), sent_at.data(), in_.data(), expected.data(),
+                          expected_at.data(), ncclUint32, seat_.comm, seat_.stream);
+  }
+  // The part from this rank, and all outside of parts, is as fill(round) left it.
+  void check_untouched(int from, unsigned round) {
     in_.get(seat_.stream);
     EXPECT_TRUE(in_.guards_intact());
+    std::size_t all = 0;
+    for (int peer = 0; peer < seat_.size; ++peer) all += receives(peer, round);
+    EXPECT_EQ(untouched(round), elements() * 4 - 4 * all) << "something else was written";
+    const std::size_t begin = offset(false, from, round) * 4, bytes = receives(from, round) * 4;
+    EXPECT_EQ(std::count(in_.host() + begin, in_.host() + begin + bytes, kUntouched),
+              static_cast<std::ptrdiff_t>(bytes))
+        << "the data of rank " << from << " have come to rank " << seat_.rank;
+    if (packed_) return;
+    const auto n = static_cast<std::size_t>(seat_.size);
+    EXPECT_EQ(received_.get(n, seat_.stream)[static_cast<std::size_t>(from)], kNotReceived);
   }
 
  private:

@@ -40,11 +40,12 @@ INSTANTIATE_TEST_SUITE_P(Places, WrongCountsOf, testing::ValuesIn(kWrongPlaces),
 struct WrongPart {
   std::optional<std::size_t> sent{}, sent_at{}, expected{}, expected_at{};
   std::string text{};
+  bool packed = true;
 };
 
 void exchange_wrong(NcclRank& seat, const WrongPart& wrong, bool shareable) {
   {
-    Exchanges one(seat, 100, true, shareable);
+    Exchanges one(seat, 100, wrong.packed, shareable);
     one.fill(0);
     const auto set = [&](int rank, DeviceNumbers& numbers, int peer,
                          std::optional<std::size_t> value) {
@@ -63,7 +64,7 @@ void exchange_wrong(NcclRank& seat, const WrongPart& wrong, bool shareable) {
     expect_fault(seat, wrong.text);
     EXPECT_NE(one.call(), ncclSuccess);
     GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-    one.check_untouched();
+    if (seat.rank == 2) one.check_untouched(1, 0);
     ASSERT_TRUE(seat.board.meet());
   }
   NCCL_OK(ncclCommAbort(seat.comm));
@@ -86,6 +87,10 @@ TEST_P(WrongCountsOf, APairAreAnErrorOfBothNumbers) {
 TEST_P(WrongCountsOf, ASenderAreAnErrorOfBothNumbers) {
   run_wrong(GetParam().layout,
             {.sent = 101, .text = "rank 1 sends 101 elements to rank 2, more than maxcount 100"});
+  run_wrong(GetParam().layout,
+            {.sent = 101,
+             .text = "rank 1 sends 101 elements to rank 2, more than maxcount 100",
+             .packed = false});
   // In bytes it would be 0.
   run_wrong(GetParam().layout,
             {.sent = std::size_t{1} << 62,
@@ -106,6 +111,88 @@ TEST_P(WrongCountsOf, ABufferAreAnErrorOfItsEnd) {
               shareable);
   }
 }
+
+// ---- Beside rondoAllToAllv -------------------------------------------------------------------
+
+const NamedLayout kBesidePlaces[] = {
+    {"processes", with_small_slots(as_processes(2, Gpus::kOneEach))},
+    {"threads", with_small_slots({{{0, 1}}})},
+};
+class CountedBesideAllToAllv : public testing::TestWithParam<NamedLayout> {};
+INSTANTIATE_TEST_SUITE_P(Places, CountedBesideAllToAllv, testing::ValuesIn(kBesidePlaces),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// One rank counts on the device, the other on the host, either of them first: an error of both on
+// both, and nothing of the pair moves.
+TEST_P(CountedBesideAllToAllv, IsAnErrorOfBoth) {
+  for (const int on_device : {0, 1})
+    for (const int first : {0, 1})
+      run_job(GetParam().layout, [=](NcclRank& seat) {
+        {
+          Exchanges one(seat, 100, true);
+          one.fill(2);
+          ASSERT_GT(one.receives(1 - seat.rank, 2), 0u);
+          if (seat.rank != first) {
+            ASSERT_TRUE(seat.board.meet());
+          }
+          const ncclResult_t called =
+              seat.rank == on_device ? one.call() : one.call_with_counts_on_the_host(2);
+          EXPECT_EQ(called, seat.rank == first ? ncclSuccess : ncclInvalidUsage);
+          if (seat.rank == first) {
+            ASSERT_TRUE(seat.board.meet());
+          }
+          expect_fault(seat, fmt::format("rank {} called AllToAllV(count 100, uint32)", on_device));
+          const std::string text = ncclGetLastError(seat.comm);
+          EXPECT_NE(text.find(fmt::format("rank {} called ", 1 - on_device)), std::string::npos)
+              << text;
+          GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+          one.check_untouched(1 - seat.rank, 2);
+          ASSERT_TRUE(seat.board.meet());
+        }
+        NCCL_OK(ncclCommAbort(seat.comm));
+        seat.comm = nullptr;
+      });
+}
+
+// On another host, data may have moved before the error, which then comes with a later call. These
+// data, which are zeros, are even taken for a count.
+TEST(CountedMessagesInput, BesideAllToAllvOnAnotherHostIsAnErrorOfBoth) {
+  run_job(Layout{{{0}, {1}}, {"a", "b"}}, [](NcclRank& seat) {
+    {
+      constexpr std::size_t kCount = 4;
+      DeviceBuffer out(2 * kCount * 4, 0), in(2 * kCount * 4, 0);
+      DeviceNumbers sent(2);
+      out.put(Bytes(2 * kCount * 4), 0, seat.stream);
+      sent.put({kCount, kCount}, seat.stream);
+      const Numbers counts{kCount, kCount}, offsets{0, kCount};
+      ASSERT_TRUE(seat.board.meet());
+      const ncclResult_t called =
+          seat.rank == 0
+              ? rondoAllToAllvDevice(out.data(), sent.at(), nullptr, in.data(), nullptr, nullptr,
+                                     nullptr, kCount, ncclUint32, seat.comm, seat.stream)
+              : rondoAllToAllv(out.data(), counts.data(), offsets.data(), in.data(), counts.data(),
+                               offsets.data(), ncclUint32, seat.comm, seat.stream);
+      EXPECT_TRUE(called == ncclSuccess || called == ncclInvalidUsage) << called;
+      const auto calls_until_fault = [&] {
+        ncclResult_t state = ncclSuccess;
+        EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+        (void)ncclSend(out.data(), 4, ncclInt8, 1 - seat.rank, seat.comm, seat.stream);
+        (void)ncclRecv(in.data(), 4, ncclInt8, 1 - seat.rank, seat.comm, seat.stream);
+        if (ncclGroupEnd() != ncclSuccess) return true;
+        EXPECT_EQ(gpu_api()->synchronize_stream(seat.stream), kGpuSuccess);
+        return ncclCommGetAsyncError(seat.comm, &state) != ncclSuccess || state != ncclSuccess;
+      };
+      EXPECT_TRUE(wait_until(calls_until_fault));
+      expect_fault(seat, "rank 0 called AllToAllV(count 4, uint32)");
+      GPU_OK(gpu_api()->synchronize_stream(seat.stream));
+      ASSERT_TRUE(seat.board.meet());
+    }
+    NCCL_OK(ncclCommAbort(seat.comm));
+    seat.comm = nullptr;
+  });
+}
+
+// ---- Arguments -------------------------------------------------------------------------------
 
 TEST(CountedMessagesInput, IsCheckedAtTheCall) {
   run_job(as_processes(2, Gpus::kOneEach), [](NcclRank& seat) {

@@ -32,6 +32,12 @@ struct ProcessMessage {
 
   std::uint64_t bytes() const { return record.count * size_of(record.type); }
   bool is_within() const { return send != nullptr && receive != nullptr; }
+  bool has_counts() const { return sender != nullptr || receiver != nullptr; }
+  // Whether both sides publish their records and compare them. Counted ones are in a collective,
+  // but rondoAllToAllv on the other side is messages.
+  bool is_announced() const {
+    return from != to && !is_within() && (!in_collective || has_counts());
+  }
 };
 
 // What the ranks `here` send and receive in a gather, scatter or all-to-all of `ranks` ranks.

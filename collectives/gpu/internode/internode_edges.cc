@@ -221,7 +221,7 @@ Status InternodeEdges::run_elsewhere(const CallRecord& record, std::span<const B
 Result<TeamEdges::Enqueue> InternodeEdges::prepare(std::span<const ProcessMessage> messages,
                                                    bool captured, Mismatch* mismatch) {
   for (const ProcessMessage& message : messages)
-    if (message.from != message.to && !message.in_collective)
+    if (message.is_announced())
       host_->status()->notes().announce(message.from, message.to, message.record, captured);
   RONDO_TRY(auto launches, messages_->prepare(messages, &mismatch->peer));
   return Enqueue([this, captured, launches = std::move(launches)](GpuStream stream) {

@@ -94,8 +94,7 @@ Result<ProcessMessages::Prepared> ProcessMessages::prepare(std::span<const Proce
   RONDO_CHECK_OK(context_.standing.check());
   Prepared prepared;
   for (const ProcessMessage& message : messages)
-    if (!message.in_collective && message.from != message.to)
-      RONDO_CHECK_OK(announce_message(message, mismatch));
+    if (message.is_announced()) RONDO_CHECK_OK(announce_message(message, mismatch));
   if (by_kernel_) {
     RONDO_TRY(prepared.launches, by_kernel_->prepare(messages));
   } else {
@@ -124,8 +123,9 @@ Status ProcessMessages::announce_message(const ProcessMessage& message, Mismatch
   if (HostAtomics::load_acquire(theirs.number) != number) return ok_status();
   const CallRecord other = load_record(theirs.record), &record = message.record;
   if (HostAtomics::load_acquire(theirs.number) != number) return ok_status();
-  if (record.count * size_of(record.type) == other.count * size_of(other.type)) return ok_status();
-  *mismatch = {peer, record, other, fault_texts::different_sizes(own, record, peer, other)};
+  const std::string why = fault_texts::different_messages(own, record, peer, other);
+  if (why.empty()) return ok_status();
+  *mismatch = {peer, record, other, why};
   return fail(StatusCode::kInvalidUsage, "{}", mismatch->text);
 }
 

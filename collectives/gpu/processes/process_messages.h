@@ -6,7 +6,8 @@
 // Otherwise a kernel must not wait for another process of its GPU, so streams wait, by stream
 // memory operations, and copy (MessagesByStreams): the sender into a slot, the receiver out of it.
 // A pair has two slots, so a message that fits never waits for its receiver. Guarantees: if the two
-// sizes of a message differ, the later rank gets an error. Cost: by kernels, see
+// sizes of a message differ, or only one of its counts is in device memory, the later rank gets an
+// error, and enqueues nothing. Cost: by kernels, see
 // messages.h; by streams, four memory operations and a copy per piece on each side.
 #pragma once
 

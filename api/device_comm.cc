@@ -40,8 +40,11 @@ Result<gpu::DeviceApi*> device_api(const Comm& comm, const char* function) {
 
 struct Resources {
   std::uint64_t bytes = 0;
+  std::uint64_t digest = 0xcbf29ce484222325;  // FNV-1a of what was added: equal bytes may differ
 
+  void note(std::uint64_t value) { digest = (digest ^ value) * 0x100000001b3; }
   Result<ncclDevResourceHandle_t> add(std::uint64_t size, std::uint64_t align) {
+    note(size), note(align);
     if (align == 0) align = 1;
     if ((align & (align - 1)) != 0 || align > (1 << 21))
       return fail(StatusCode::kInvalidArgument,
@@ -57,8 +60,9 @@ struct Resources {
   }
   // 3n words of its own, and an inbox of each rank for each barrier.
   Result<ncclLsaBarrierHandle_t> add_barriers(int count, int ranks) {
-    if (count == 0) return ncclLsaBarrierHandle_t{};
     const auto n = static_cast<std::uint64_t>(count);
+    note(n);
+    if (count == 0) return ncclLsaBarrierHandle_t{};
     RONDO_TRY(const auto handle, add((3 * n + n * static_cast<std::uint64_t>(ranks)) * 4, 4));
     return ncclLsaBarrierHandle_t{handle, count};
   }
@@ -163,7 +167,8 @@ Status create_device_comm(const Comm& comm, const Result<Plan>& planned, void* o
   if (refusal) return fail(refusal->code, "rank {}: {}", refusal->rank, refusal->text);
   const Plan& plan = *planned;
   RONDO_TRY(const gpu::DeviceComm made,
-            kernels->create(exchange, {plan.resources.bytes, plan.wanted.multicast}));
+            kernels->create(exchange, {plan.resources.bytes, plan.resources.digest,
+                                       plan.wanted.multicast, plan.wanted.reads_abort()}));
   for (const auto& [handle, value] : plan.handles) *handle = value;
   for (ncclMultimemHandle_t* handle : plan.multimem) handle->mcBasePtr = made.multicast_base;
   write_device_comm(made, plan.wanted, {comm.rank, comm.size}, plan.barriers, out);

@@ -35,7 +35,7 @@ Result<const DeviceLayout*> layout_of(const void* requirements, unsigned* versio
   }
   *version = at<unsigned>(requirements, Fields::kVersion);
   const auto bytes = at<std::size_t>(requirements, 0);
-  if (*version > NCCL_VERSION_CODE)
+  if (*version / 100 > NCCL_VERSION_CODE / 100)
     return fail(StatusCode::kInvalidUsage,
                 "DevCommCreate : the requirements are of NCCL {}, compiled with newer headers than "
                 "{}, the newest that this library knows",

@@ -4,8 +4,8 @@
 //
 // Programs inline NVIDIA's nccl_device.h of some version, so each version's layout is an interface.
 // device_layout_table.h has a row for each layout. Guarantees: nothing is read or written beyond
-// the size of the caller's version; an unknown version is an error with its number. Cost: none
-// worth naming.
+// the size of the caller's version; an unknown version is an error with its number, and later patch
+// releases of the newest one are known by their size. Cost: none worth naming.
 //
 //   RONDO_TRY(const DeviceRequirements wanted, read_requirements(reqs));
 //   write_device_comm(made, wanted.layout, out);
@@ -31,6 +31,9 @@ struct DeviceRequirements {
   int barriers = 0, lsa_barriers = 0, rail_barriers = 0, world_barriers = 0;
   int gin_signals = 0, gin_counters = 0, gin_connections = 0, cft = 0;
   bool gin_forced = false;
+
+  // Whether the kernels' barriers poll the abort word.
+  bool reads_abort() const { return layout->abort_flag != DeviceLayout::kNone; }
 };
 
 Result<DeviceRequirements> read_requirements(const void* requirements);

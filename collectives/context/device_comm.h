@@ -39,7 +39,9 @@ static_assert(sizeof(WindowTable) == 776);
 
 struct DeviceCommRequest {
   std::uint64_t buffer_bytes = 0;  // of each rank, zeroed: barriers and what the program asks for
+  std::uint64_t digest = 0;        // of what is where in them; equal on all ranks
   bool multicast = false;
+  bool reads_abort = true;  // the program's kernels read the abort word
 };
 
 struct DeviceComm {

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "collectives/gpu/rank/device_comms.h"
+#include "collectives/gpu/rank/multicast_place.h"
 #include "collectives/gpu/rank/strided_memory.h"
 #include "tests/gpu/device_api.h"
 #include "tests/gpu/rank_logs.h"
@@ -40,7 +42,10 @@ ncclTeamRequirements kTeamOfThree{nullptr, {3, 0, 1}, true, nullptr};
 
 const BadRequirements kBad[] = {
     {[](auto* w) { w->version = 99'900; }, ncclInvalidUsage, "of NCCL 99900"},
+    {[](auto* w) { w->version = 23'300; }, ncclInvalidUsage, "of NCCL 23300"},
     {[](auto* w) { w->size = 119; }, ncclInvalidArgument, "have 120 bytes, not 119"},
+    {[](auto* w) { w->version = 23'204, w->size = 128; }, ncclInvalidArgument,
+     "requirements of NCCL 23204 have 120 bytes, not 128"},
     {[](auto* w) { w->version = 22'905; }, ncclInvalidArgument, "have 72 bytes, not 120"},
     {[](auto* w) { w->lsaBarrierCount = -3; }, ncclInvalidArgument, "lsaBarrierCount is -3"},
     {[](auto* w) { w->ginForceEnable = true; }, ncclInvalidUsage, "ginForceEnable asks for GIN"},
@@ -106,6 +111,28 @@ TEST(DeviceApiInput, ThatDiffersBetweenRanksIsAnErrorOnAll) {
     const ncclDevCommRequirements wanted = barriers_wanted();
     ncclDevComm comm;
     NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
+    // As many bytes, for something else.
+    ncclDevCommRequirements other = barriers_wanted(0);
+    ncclDevResourceRequirements buffer{};
+    buffer.bufferSize = 4 * (3 * 2 + 2 * 2), buffer.bufferAlign = 4;
+    other.resourceRequirementsList = &buffer;
+    expect_refused(seat, seat.rank == 0 ? wanted : other, ncclInvalidUsage,
+                   "rank 1 ask for other barriers or buffers, of 40 bytes in all, than those of "
+                   "rank 0");
+  });
+}
+
+// A later patch release of the newest headers, whose requirements have the same size.
+TEST(DeviceApiInput, OfALaterPatchReleaseIsAccepted) {
+  run_job(kTwo, [](NcclRank& seat) {
+    ApiWindow window(seat);
+    ncclDevCommRequirements wanted = barriers_wanted();
+    wanted.version = NCCL_VERSION_CODE + 1;
+    ncclDevComm comm;
+    NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
+    EXPECT_EQ(comm.version, unsigned{NCCL_VERSION_CODE + 1});
+    window.sum(comm, 1);
+    ASSERT_TRUE(seat.board.meet());
   });
 }
 
@@ -181,6 +208,15 @@ TEST(DeviceApiInput, OfWindowsIsLoggedAndTheHostUsesThem) {
                          &line),
               1);
     EXPECT_EQ(logs.count(seat.rank, "begins 80 bytes into its allocation", &line), 1);
+    // Nobody tries or logs them again.
+    ncclDevComm second;
+    NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &second));
+    EXPECT_EQ(logs.count(seat.rank, "kernels cannot use window", &line), 2);
+    // Without the flag no log says so.
+    ApiWindow unasked(seat, seat.rank == 1, 0, 0), flagless(seat, false, 0, 0);
+    EXPECT_EQ(logs.count(seat.rank, "kernels cannot use window", &line), 2);
+    EXPECT_EQ(unasked.record().lsaFlatBase, nullptr);
+    flagless.sum(comm, 2);
     for (const ApiWindow* window : {&plain, &shifted}) {
       EXPECT_EQ(window->record().lsaFlatBase, nullptr);
       void* at = nullptr;
@@ -193,6 +229,77 @@ TEST(DeviceApiInput, OfWindowsIsLoggedAndTheHostUsesThem) {
     ApiWindow good(seat);
     good.sum(comm, 3);
     ASSERT_TRUE(seat.board.meet());
+  });
+}
+
+// Rank 1 cannot write the record: the registration fails on both ranks, and collectives use no
+// address of that window.
+TEST(DeviceApiInput, OfAWindowThatOneRankCannotPublishLeavesNoWindow) {
+  run_job(kTwo, [](NcclRank& seat) {
+    constexpr std::size_t kCount = 100'000, kBytes = kCount * sizeof(std::int32_t);
+    const ncclDevCommRequirements wanted = barriers_wanted();
+    ncclDevComm comm;
+    NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
+    DeviceBuffer first(kBytes, 0, true), second(kBytes, 0, true);
+    ncclWindow_t window = nullptr;
+    if (seat.rank == 1) simt::refuse_call("copy");
+    EXPECT_NE(
+        ncclCommWindowRegister(seat.comm, first.data(), kBytes, &window, NCCL_WIN_COLL_SYMMETRIC),
+        ncclSuccess);
+    if (seat.rank == 1) simt::refuse_call("copy", kNever);
+    EXPECT_EQ(window, nullptr);
+    const std::string text = ncclGetLastError(seat.comm);
+    EXPECT_NE(text.find("rank 1"), std::string::npos) << text;
+    // Rank 1 gives other memory now, which rank 0 must use.
+    DeviceBuffer& used = seat.rank == 1 ? second : first;
+    NCCL_OK(
+        ncclCommWindowRegister(seat.comm, used.data(), kBytes, &window, NCCL_WIN_COLL_SYMMETRIC));
+    const auto fill = [&](DeviceBuffer& buffer, std::int32_t value) {
+      Bytes content(kBytes);
+      for (std::size_t i = 0; i < kCount; ++i) std::memcpy(&content[4 * i], &value, 4);
+      buffer.put(content, 0, seat.stream);
+    };
+    fill(first, 1000);
+    fill(used, seat.rank + 1);
+    ASSERT_TRUE(seat.board.meet());
+    NCCL_OK(ncclAllReduce(used.data(), used.data(), kCount, ncclInt32, ncclSum, seat.comm,
+                          seat.stream));
+    used.get(seat.stream);
+    std::size_t correct = 0;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      std::int32_t got = 0;
+      std::memcpy(&got, used.host() + 4 * i, 4);
+      correct += got == 3;
+    }
+    EXPECT_EQ(correct, kCount);
+    ASSERT_TRUE(seat.board.meet());
+    NCCL_OK(ncclCommWindowDeregister(seat.comm, window));
+  });
+}
+
+// Kernels have records of a communicator's first windows only.
+TEST(DeviceApiInput, OfTooManyWindowsIsTheirNumber) {
+  run_job(as_processes(1, Gpus::kOneEach), [](NcclRank& seat) {
+    DeviceBuffer memory(64, 0, true);
+    const auto open = [&](int flags) {
+      ncclWindow_t window = nullptr;
+      const ncclResult_t result =
+          ncclCommWindowRegister(seat.comm, memory.data(), 64, &window, flags);
+      if (result == ncclSuccess) {
+        EXPECT_EQ(ncclCommWindowDeregister(seat.comm, window), ncclSuccess);
+      }
+      return result;
+    };
+    const ncclDevCommRequirements wanted = barriers_wanted();
+    ncclDevComm comm;
+    NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));  // window 1
+    for (int i = 1; i < gpu::DeviceComms::kMaxWindows; ++i)
+      ASSERT_EQ(open(NCCL_WIN_COLL_SYMMETRIC), ncclSuccess) << i;
+    EXPECT_EQ(open(NCCL_WIN_COLL_SYMMETRIC), ncclInvalidUsage);
+    const std::string text = ncclGetLastError(seat.comm);
+    EXPECT_NE(text.find("this would be window 8193"), std::string::npos) << text;
+    expect_refused(seat, wanted, ncclInvalidUsage, "this would be window 8194");
+    EXPECT_EQ(open(0), ncclSuccess);  // for the host's functions
   });
 }
 
@@ -240,6 +347,26 @@ TEST(DeviceApiStride, IsWhole4GiBAndFitsIntoAProcess) {
   EXPECT_NE(too_large.error().text.find("17592186044417 bytes need 8 x 16388 GiB"),
             std::string::npos)
       << too_large.error().text;
+}
+
+// 0x302000000 is where a driver may well put the first mapping of a process.
+TEST(DeviceApiMulticastPlace, IsAPageBehindABaseThatIsNotNull) {
+  using rondo::gpu::multicast_place;
+  constexpr std::uint64_t kTiB = 1ull << 40;
+  const auto check = [](std::uint64_t at, std::optional<std::uint64_t> base, std::uint64_t want) {
+    const auto place = multicast_place(at, base);
+    ASSERT_TRUE(place) << at;
+    EXPECT_EQ(place->base, want);
+    EXPECT_EQ(place->base + std::uint64_t{place->page} * 4096, at);
+  };
+  check(0x302000000, std::nullopt, 4096);
+  check(4096, std::nullopt, 4096);
+  check(16 * kTiB, 4096, 4096);  // the last page
+  check(0x7f0203000000, std::nullopt, 112 * kTiB);
+  check(0x7f0203000000, 112 * kTiB, 112 * kTiB);
+  EXPECT_FALSE(multicast_place(0x302000800, std::nullopt));  // within a page
+  EXPECT_FALSE(multicast_place(16 * kTiB + 4096, 4096));     // too far
+  EXPECT_FALSE(multicast_place(0x302000000, 112 * kTiB));    // before the base
 }
 
 }  // namespace

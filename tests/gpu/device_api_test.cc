@@ -6,6 +6,7 @@
 #include "api/device_layouts.h"
 #include "kernels/cuda/device_multicast.h"
 #include "tests/gpu/cliques.h"
+#include "tests/support/waits.h"
 
 namespace rondo::test {
 namespace {
@@ -280,6 +281,21 @@ TEST(DeviceApiLife, ContinuesAfterASuspension) {
   });
 }
 
+// More windows from before than the ranks try at once. Each rank is a team of its own, since the
+// emulated GPU has too few addresses for strides.
+TEST(DeviceApiLife, SumsManyWindowsFromBefore) {
+  run_job(as_processes(2, Gpus::kOneEach, {{"RONDO_SIMT", "p2p=none"}}), [](NcclRank& seat) {
+    std::vector<std::unique_ptr<ApiWindow>> windows;
+    for (int i = 0; i < 70; ++i) windows.push_back(std::make_unique<ApiWindow>(seat));
+    windows[3].reset();
+    const ncclDevCommRequirements wanted = barriers_wanted();
+    ncclDevComm comm;
+    NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
+    for (const unsigned w : {0u, 31u, 32u, 69u}) windows[w]->sum(comm, w);
+    ASSERT_TRUE(seat.board.meet());
+  });
+}
+
 // Rank 1 has died, or never comes: rank 0's kernel waits until the communicator is aborted.
 TEST(DeviceApiLife, AbortEndsBarriersThatWait) {
   for (const bool dies : {false, true}) {
@@ -304,6 +320,46 @@ TEST(DeviceApiLife, AbortEndsBarriersThatWait) {
     });
     ASSERT_TRUE(ranks.wait_reports(dies ? std::set<int>{1} : std::set<int>{}));
   }
+}
+
+// Kernels of headers without an abort word may wait in this memory as long as the process lives.
+TEST(DeviceApiLife, KeepsTheMemoryOfKernelsThatAbortDoesNotEnd) {
+  run_job(as_processes(2, Gpus::kOneEach), [](NcclRank& seat) {
+    const auto is_mapped = [](const void* at) {
+      GpuPointer info;
+      return gpu_api()->pointer_info(&info, at) == kGpuSuccess && info.kind == GpuMemory::kDevice;
+    };
+    // A communicator for a header of this layout: aborts it, and returns what its kernels used.
+    const auto used_by = [&](const api::DeviceLayout& layout) {
+      std::vector<const void*> used;
+      const ncclComm_t all = seat.comm;
+      EXPECT_EQ(ncclCommSplit(all, 0, seat.rank, &seat.comm, nullptr), ncclSuccess);
+      ApiWindow window(seat);
+      const Bytes wanted = requirements_of(layout);
+      Bytes made(512);
+      EXPECT_EQ(ncclDevCommCreate(seat.comm,
+                                  reinterpret_cast<const ncclDevCommRequirements*>(wanted.data()),
+                                  reinterpret_cast<ncclDevComm*>(made.data())),
+                ncclSuccess);
+      const ncclDevComm comm = read_by(layout, made);
+      for (const char* base :
+           {comm.resourceWindow_inlined.lsaFlatBase, window.record().lsaFlatBase})
+        for (const std::uint64_t stride : {0, 1}) used.push_back(base + (stride << 32));
+      used.push_back(comm.resourceWindow);
+      EXPECT_TRUE(std::all_of(used.begin(), used.end(), is_mapped));
+      EXPECT_TRUE(seat.board.meet());
+      EXPECT_EQ(ncclCommAbort(seat.comm), ncclSuccess);
+      (void)window.release();
+      seat.comm = all;
+      return used;
+    };
+    ASSERT_EQ(api::kDeviceLayouts[1].abort_flag, api::DeviceLayout::kNone);
+    ASSERT_NE(api::kDeviceLayouts[2].abort_flag, api::DeviceLayout::kNone);
+    const std::vector<const void*> old = used_by(api::kDeviceLayouts[1]);
+    const std::vector<const void*> newer = used_by(api::kDeviceLayouts[2]);
+    ASSERT_TRUE(wait_until([&] { return std::none_of(newer.begin(), newer.end(), is_mapped); }));
+    EXPECT_TRUE(std::all_of(old.begin(), old.end(), is_mapped));
+  });
 }
 
 }  // namespace

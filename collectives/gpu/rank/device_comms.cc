@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "collectives/gpu/rank/first_refusal.h"
+#include "collectives/gpu/rank/multicast_place.h"
 #include "collectives/host/rank_state.h"
 #include "transport/cuda/deferred_free.h"
 #include "transport/cuda/device.h"
@@ -27,8 +28,8 @@ constexpr std::size_t kRecordBytes = 2 << 20;
 static_assert(kTablesAt + kTables * kTablePitch <= kRecordBytes);
 static_assert(sizeof(WindowTable) <= kTablePitch);
 
-// Multicast addresses of windows are given in pages, from a multiple of what 2^32 of them hold.
-constexpr std::uint64_t kPage = 4096, kMulticastUnit = kPage << 32;
+// Windows that ranks try to map at once: an answer for each in one exchange.
+constexpr int kWindowsAtOnce = 32;
 
 template <class T>
 T from(const std::vector<std::byte>& bytes) {
@@ -36,6 +37,14 @@ T from(const std::vector<std::byte>& bytes) {
   T value{};
   std::memcpy(&value, bytes.data(), std::min(sizeof(value), bytes.size()));
   return value;
+}
+
+Status check_number(int window, const char* function) {
+  if (window < DeviceComms::kMaxWindows) return ok_status();
+  return fail(StatusCode::kInvalidUsage,
+              "{} : this would be window {} of the communicator, and kernels find its first {}, "
+              "those included that are no longer registered: make a new communicator",
+              function, window + 1, DeviceComms::kMaxWindows);
 }
 
 }  // namespace
@@ -50,9 +59,23 @@ DeviceComms::~DeviceComms() {
   stop();
   const bool faulted = state_.faults.is_raised() || state_.faults.ended() != FaultState::kRunning;
   if (!ready_ || !faulted) return;
+  if (waits_for_ever_) keep_all();
   const auto until = std::chrono::steady_clock::now() + kOthersEnd;
   UnfinishedWork().leave(
       [until] { return [until] { return std::chrono::steady_clock::now() >= until; }; });
+}
+
+// Kernels of old headers may wait in this memory as long as the process lives.
+void DeviceComms::keep_all() {
+  struct Kept {
+    OwnMemory records;
+    std::map<int, Mapped> mapped;
+    std::vector<Made> made;
+  };
+  static std::mutex mutex;
+  static auto& all = *new std::vector<Kept>;  // never destroyed
+  std::lock_guard lock(mutex);
+  all.push_back({std::move(records_), std::move(mapped_), std::move(made_)});
 }
 
 int DeviceComms::rank() const { return state_.members.rank; }
@@ -73,7 +96,7 @@ void* DeviceComms::record_of(int window) {
   return at_record(window);
 }
 
-// Every rank gets the error of the first rank that has one.
+// Every rank gets the error of the first that has one.
 Status DeviceComms::agree(const Exchange& exchange, const Status& own) const {
   RONDO_TRY(const auto refusal, first_refusal(exchange, own));
   if (!refusal) return ok_status();
@@ -82,15 +105,20 @@ Status DeviceComms::agree(const Exchange& exchange, const Status& own) const {
 
 Status DeviceComms::agree_on(const Exchange& exchange, const DeviceCommRequest& request) const {
   RONDO_TRY(const auto gathered, exchange(std::as_bytes(std::span(&request, 1))));
+  const auto first = from<DeviceCommRequest>(gathered[0]);
   for (std::size_t r = 0; r < gathered.size(); ++r) {
     const auto other = from<DeviceCommRequest>(gathered[r]);
-    const auto first = from<DeviceCommRequest>(gathered[0]);
     if (other.buffer_bytes != first.buffer_bytes || other.multicast != first.multicast)
       return fail(StatusCode::kInvalidUsage,
                   "DevCommCreate : the requirements of rank {} ask for {} bytes{}, those of rank 0 "
                   "for {} bytes{}: they must be equal on all ranks",
                   r, other.buffer_bytes, other.multicast ? " and multicast" : "",
                   first.buffer_bytes, first.multicast ? " and multicast" : "");
+    if (other.digest != first.digest)
+      return fail(StatusCode::kInvalidUsage,
+                  "DevCommCreate : the requirements of rank {} ask for other barriers or buffers, "
+                  "of {} bytes in all, than those of rank 0: they must be equal on all ranks",
+                  r, first.buffer_bytes);
   }
   return ok_status();
 }
@@ -175,15 +203,16 @@ Result<DeviceComms::Mapped> DeviceComms::map(int window) const {
   return made;
 }
 
-// Maps these windows where all ranks can, unless they are mapped.
-Status DeviceComms::map_all(const Exchange& exchange, const std::vector<int>& windows) {
+// Maps those of windows [first, end) that all ranks can map. An error (of a rank whose GPU cannot
+// be written, or where the window `by_multicast` has no multicast memory) maps none of them.
+Status DeviceComms::map_range(const Exchange& exchange, int first, int end, int by_multicast) {
   std::map<int, Mapped> tried;
   std::vector<Answer> mine;
-  for (const int window : windows) {
+  for (int window = first; window < end; ++window) {
     Status own;
     if (!windows_.is_open(window)) {
       own = fail(StatusCode::kInvalidUsage, "it is no longer registered");
-    } else if (!mapped_.contains(window)) {
+    } else {
       auto made = map(window);
       if (made.ok())
         tried[window] = std::move(*made);
@@ -193,16 +222,31 @@ Status DeviceComms::map_all(const Exchange& exchange, const std::vector<int>& wi
     mine.push_back(Answer::of(own));
   }
   RONDO_TRY(const auto gathered, exchange(std::as_bytes(std::span(mine))));
-  for (std::size_t w = 0; w < windows.size(); ++w) {
-    const auto made = tried.find(windows[w]);
-    if (const auto refusal = first_refusal_in(gathered, w)) {
-      if (windows_.is_open(windows[w]) && windows_.asked_symmetric(windows[w]))
+  std::vector<int> added;
+  Status published;
+  for (int window = first; window < end; ++window) {
+    if (const auto refusal = first_refusal_in(gathered, static_cast<std::size_t>(window - first))) {
+      if (windows_.is_open(window) && windows_.asked_symmetric(window))
         RONDO_WARN("kernels cannot use window {} of {} bytes, since rank {} could not map it: {}",
-                   windows[w], windows_.bytes(windows[w], rank()), refusal->rank, refusal->text);
-    } else if (made != tried.end()) {
-      mapped_[windows[w]] = std::move(made->second);
-      RONDO_CHECK_OK(publish(windows[w]));
+                   window, windows_.bytes(window, rank()), refusal->rank, refusal->text);
+      continue;
     }
+    mapped_[window] = std::move(tried.at(window));
+    added.push_back(window);
+    if (published.ok()) published = publish(window, window == by_multicast);
+  }
+  const Status agreed = agree(exchange, published);
+  if (!agreed.ok())
+    for (const int window : added) window_closes(window);
+  return agreed;
+}
+
+// Up to this window, those that the ranks have not tried yet: they try each once.
+Status DeviceComms::map_up_to(const Exchange& exchange, int window, bool by_multicast) {
+  while (settled_ <= window) {
+    const int end = std::min(window + 1, settled_ + kWindowsAtOnce);
+    RONDO_CHECK_OK(map_range(exchange, settled_, end, by_multicast ? window : -1));
+    settled_ = end;
   }
   return ok_status();
 }
@@ -214,24 +258,31 @@ Status DeviceComms::write_entry(int window, const WindowTable::Entry& entry) con
                sizeof(entry));
 }
 
-// Kernels add pages to the base, so both must be multiples of them.
-void DeviceComms::set_multicast(int window, WindowRecord* record) {
+// must: the window is of no use without.
+Status DeviceComms::set_multicast(int window, bool must, WindowRecord* record) {
   const auto at = reinterpret_cast<std::uint64_t>(windows_.multicast_at(window));
-  if (at == 0) return;
-  const std::uint64_t base = at / kMulticastUnit * kMulticastUnit;
-  if (multicast_base_ == nullptr) multicast_base_ = reinterpret_cast<std::byte*>(base);
-  if (at % kPage == 0 && base == reinterpret_cast<std::uint64_t>(multicast_base_))
-    record->multicast_4k = static_cast<std::uint32_t>(at % kMulticastUnit / kPage);
-  else
-    RONDO_WARN(
-        "kernels cannot use the multicast memory of window {}, which is at {:#x}: it must "
-        "begin at a multiple of {} bytes, near that of the other windows",
-        window, at, kPage);
+  if (at == 0 && must)
+    return fail(StatusCode::kInvalidUsage,
+                "DevCommCreate : multicast memory was asked for (lsaMultimem), and there is none: "
+                "it needs a switch between the GPUs, and NCCL_NVLS_ENABLE=1");
+  if (at == 0) return ok_status();
+  if (const auto place = multicast_place(at, multicast_base_)) {
+    multicast_base_ = place->base;
+    record->multicast_4k = place->page;
+    return ok_status();
+  }
+  const std::string why = fmt::format(
+      "kernels cannot use the multicast memory of window {}, which is at {:#x}: it must begin at "
+      "a multiple of {} bytes, within 16 TiB behind {:#x}",
+      window, at, MulticastPlace::kPage, multicast_base_.value_or(0));
+  if (must) return fail(StatusCode::kInvalidUsage, "DevCommCreate : {}", why);
+  RONDO_WARN("{}", why);
+  return ok_status();
 }
 
-Status DeviceComms::publish(int window) {
+Status DeviceComms::publish(int window, bool must_have_multicast) {
   WindowRecord& record = mapped_.at(window).record;
-  set_multicast(window, &record);
+  RONDO_CHECK_OK(set_multicast(window, must_have_multicast, &record));
   const DeviceScope scope(state_.options.device);
   RONDO_CHECK_OK(scope.entered());
   const RelaxedCapture relaxed;
@@ -243,8 +294,9 @@ Status DeviceComms::publish(int window) {
 }
 
 Status DeviceComms::window_opened(const Exchange& exchange, int window) {
-  if (!active_ || window >= kMaxWindows) return ok_status();
-  return agree(exchange, map_all(exchange, {window}));
+  if (!active_ || (window >= kMaxWindows && !windows_.asked_symmetric(window))) return ok_status();
+  RONDO_CHECK_OK(check_number(window, "CommWindowRegister"));
+  return map_up_to(exchange, window, false);
 }
 
 void DeviceComms::window_closes(int window) {
@@ -277,26 +329,20 @@ Result<DeviceComm> DeviceComms::create(const Exchange& exchange, const DeviceCom
   RONDO_CHECK_OK(agree(exchange, prepare()));
   active_ = true;
   RONDO_TRY(const int own, windows_.open(exchange, buffers.get(), bytes, true));
-  std::vector<int> all;  // ranks may have closed different ones
-  for (int w = 0; w <= own && w < kMaxWindows; ++w) all.push_back(w);
-  const auto finish = [&]() -> Status {
-    RONDO_CHECK_OK(map_all(exchange, all));
-    if (!mapped_.contains(own))
-      return fail(StatusCode::kInvalidUsage,
-                  "DevCommCreate : the ranks cannot map each other's memory (see the warning)");
-    if (request.multicast && windows_.multicast_at(own) == nullptr)
-      return fail(
-          StatusCode::kInvalidUsage,
-          "DevCommCreate : multicast memory was asked for (lsaMultimem), and there is none: "
-          "it needs a switch between the GPUs, and NCCL_NVLS_ENABLE=1");
-    return ok_status();
+  const auto finish = [&]() -> Status {  // alike on all ranks
+    RONDO_CHECK_OK(check_number(own, "DevCommCreate"));
+    RONDO_CHECK_OK(map_up_to(exchange, own, request.multicast));
+    if (mapped_.contains(own)) return ok_status();
+    return fail(StatusCode::kInvalidUsage,
+                "DevCommCreate : the ranks cannot map each other's memory (see the warning)");
   };
-  if (const Status finished = agree(exchange, finish()); !finished.ok()) {
+  if (const Status finished = finish(); !finished.ok()) {
     window_closes(own);
     windows_.close(own);
     return finished.error();
   }
   const Mapped& mapped = mapped_.at(own);
+  waits_for_ever_ = waits_for_ever_ || !request.reads_abort;
   made_.push_back({own, std::move(buffers), bytes});
   device_bytes_ += bytes;
   DeviceComm comm;
@@ -305,7 +351,7 @@ Result<DeviceComm> DeviceComms::create(const Exchange& exchange, const DeviceCom
   comm.window_table = records_.get() + kTablesAt;
   comm.resource_window = at_record(own);
   comm.resource = mapped.record;
-  if (request.multicast) comm.multicast_base = multicast_base_;
+  if (request.multicast) comm.multicast_base = reinterpret_cast<std::byte*>(*multicast_base_);
   comm.abort_word = reinterpret_cast<std::uint32_t*>(abort_word_.get());
   return comm;
 }

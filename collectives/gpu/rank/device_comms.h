@@ -7,9 +7,11 @@
 // windows are mapped at one stride, and so are later ones. Each has a range of its own,
 // since NVIDIA's layout has a base and a stride for each window. Guarantees: create() succeeds on
 // all ranks or on none, with the same rank and reason; where a window cannot be mapped on all
-// ranks, none of them maps it, each logs who could not, and host functions use it as before; after
-// a fault or abort the abort word is set, and mappings stay for kOthersEnd, since kernels may still
-// run. Cost of create(): 2 MiB of device memory once, the buffers, four exchanges and a window.
+// ranks, none of them maps it, each logs who could not, and host functions use it as before; the
+// ranks try a window once; after a fault or abort the abort word is set, and mappings stay for
+// kOthersEnd, since kernels may still run, or as long as the process if a program's kernels do not
+// read the word. Cost of create(): 2 MiB of device memory once, the buffers, four exchanges and a
+// window, and two exchanges for every 32 windows that came before the first one.
 #pragma once
 
 #include <atomic>
@@ -19,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -65,6 +68,11 @@ class DeviceComms final : public DeviceApi {
     std::unique_ptr<StridedMemory> memory;  // null: the rank is alone
     WindowRecord record;
   };
+  struct Made {
+    int window;
+    OwnMemory buffers;
+    std::uint64_t bytes;
+  };
   int rank() const;
   int first_of_team() const;
   void* at_record(int window) const;
@@ -75,9 +83,11 @@ class DeviceComms final : public DeviceApi {
   Status write(void* at, const void* from, std::size_t bytes) const;
   Status write_entry(int window, const WindowTable::Entry& entry) const;
   Result<Mapped> map(int window) const;
-  void set_multicast(int window, WindowRecord* record);
-  Status map_all(const Exchange& exchange, const std::vector<int>& windows);
-  Status publish(int window);
+  Status set_multicast(int window, bool must, WindowRecord* record);
+  Status map_range(const Exchange& exchange, int first, int end, int by_multicast);
+  Status map_up_to(const Exchange& exchange, int window, bool by_multicast);
+  Status publish(int window, bool must_have_multicast);
+  void keep_all();
 
   RankState& state_;
   DeviceWindows& windows_;
@@ -86,15 +96,12 @@ class DeviceComms final : public DeviceApi {
   bool ready_ = false;   // they have memory
   bool active_ = false;  // so they have on all ranks: later windows are mapped, too
   mutable std::mutex mutex_;
-  OwnMemory abort_word_;                 // pinned; guarded by mutex_
-  std::map<int, Mapped> mapped_;         // by window
-  std::byte* multicast_base_ = nullptr;  // null: no window has multicast memory
+  OwnMemory abort_word_;          // pinned; guarded by mutex_
+  int settled_ = 0;               // windows that the ranks have tried to map
+  std::map<int, Mapped> mapped_;  // by window
+  bool waits_for_ever_ = false;   // kernels of a device communicator read no abort word
+  std::optional<std::uint64_t> multicast_base_;  // empty: no window has multicast memory
   std::atomic<std::uint64_t> device_bytes_{0};
-  struct Made {
-    int window;
-    OwnMemory buffers;
-    std::uint64_t bytes;
-  };
   std::vector<Made> made_;
 };
 

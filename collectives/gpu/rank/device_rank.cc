@@ -306,18 +306,24 @@ Result<int> DeviceRank::open_window(const Exchange& exchange, void* memory, std:
     if (!windows_) windows_ = std::make_unique<DeviceWindows>(state_, team_, hosted_);
   }
   RONDO_TRY(const int window, windows_->open(exchange, memory, bytes, symmetric));
-  if (comms_) RONDO_CHECK_OK(comms_->window_opened(exchange, window));
-  if (window_rank_) return window;
-  std::shared_ptr<HostProxy> made = hosted_;
-  if (!made) {
-    // Signals carry no data, so it does not matter that ranks want different amounts of memory, and
-    // nothing is copied to the GPU.
-    RONDO_TRY(made, HostProxy::make(state_, HostProxy::wanted_bytes(), false));
-    RONDO_CHECK_OK(made->start());
-  }
-  std::lock_guard lock(mutex_);
-  window_rank_ = std::move(made);
-  return window;
+  const auto open_signals = [&]() -> Status {
+    if (window_rank_) return ok_status();
+    std::shared_ptr<HostProxy> made = hosted_;
+    if (!made) {
+      // Signals carry no data, so it does not matter that ranks want different amounts of memory,
+      // and nothing is copied to the GPU.
+      RONDO_TRY(made, HostProxy::make(state_, HostProxy::wanted_bytes(), false));
+      RONDO_CHECK_OK(made->start());
+    }
+    std::lock_guard lock(mutex_);
+    window_rank_ = std::move(made);
+    return ok_status();
+  };
+  Status opened = comms_ ? comms_->window_opened(exchange, window) : ok_status();
+  if (opened.ok()) opened = open_signals();
+  if (opened.ok()) return window;
+  close_window(window);
+  return opened.error();
 }
 
 std::size_t DeviceRank::window_bytes(int window, int peer) const {

@@ -203,7 +203,11 @@ TEST(DeviceApiResources, LieApartAndAligned) {
     EXPECT_EQ(slots.nSlots, 5u);
     const std::uint32_t begins[] = {comm.lsaBarrier.bufHandle, comm.hybridLsaBarrier.bufHandle,
                                     barriers.bufHandle, slots.bufHandle, buffer};
-    for (int i = 1; i < 5; ++i) EXPECT_GT(begins[i], begins[i - 1]);
+    constexpr std::size_t kTwoBarriers = 4 * (3 * 2 + 2 * 2);
+    const std::size_t bytes[] = {kTwoBarriers, kTwoBarriers, of_barriers.bufferSize,
+                                 of_slots.bufferSize};
+    for (int i = 1; i < 5; ++i)
+      EXPECT_GE(begins[i] * 128, begins[i - 1] * 128 + bytes[i - 1]) << "resource " << i;
     EXPECT_EQ(buffer * 128 % 4096, 0u);
     // All of it is zeroed.
     Bytes content(buffer * 128 + 5000, std::byte{1});

@@ -376,7 +376,8 @@ void WatchedComm::look(std::int64_t now) {
     return;
   }
   store_record(line.call, open->call);
-  A::store_relaxed(line.waiting_for, open->peer.load(std::memory_order_relaxed));
+  const std::int32_t peer = open->peer.load(std::memory_order_relaxed);
+  A::store_relaxed(line.waiting_for, peer == rank() ? -1 : peer);  // no rank waits for itself
   A::store_relaxed(line.wait_began_ns, quiet_since_ns_);
   show_network(number);
   A::store_release(line.wait_seen_ns, now);

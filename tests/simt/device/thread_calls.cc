@@ -27,7 +27,8 @@ struct ThreadRow {
   "vmm_unmap vmm_allow vmm_export vmm_import vmm_retain ipc_export ipc_open dmabuf_export "
 constexpr ThreadRow kRows[] = {
     {"the watch of a GPU", RONDO_MEMORY_CALLS "ipc_close create_stream fill copy "
-                                              "synchronize_stream destroy_stream"},
+                                              "synchronize_stream destroy_stream "
+                                              "multicast_bind"},
     {"a GPU's proxy", RONDO_MEMORY_CALLS "flush_direct_writes"},
 };
 #undef RONDO_MEMORY_CALLS

@@ -54,7 +54,7 @@ job() {
      exec $bin/rondo bench $collective -b 4 -e 256K -f 64 -n 2 -w 1 --no-progress" \
     >/run/job 2>&1 || status=$?
   grep -q "rank 1: hosts communicate by IB" /run/job || status=no-RDMA
-  local rails='goes by RDMA port rxe1:1 (10.77.0.2) to 10.77.0.1, queue pair .*; RDMA port rxe3:1 '
+  local rails='uses RDMA port rxe1:1 (10.77.0.2) to 10.77.0.1, queue pair .*; RDMA port rxe3:1 '
   grep -q "rank 1: lane . to rank 0 .* $rails" /run/job ||
     status=no-line-of-the-link
   grep -q "Out of bounds values : 0 OK" /run/job || status=wrong-data

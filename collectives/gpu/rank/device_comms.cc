@@ -235,7 +235,7 @@ Status DeviceComms::map_range(const Exchange& exchange, int first, int end, int 
     added.push_back(window);
     if (published.ok()) published = publish(window, window == by_multicast);
   }
-  const Status agreed = agree(exchange, published);
+  Status agreed = agree(exchange, published);
   if (!agreed.ok())
     for (const int window : added) window_closes(window);
   return agreed;

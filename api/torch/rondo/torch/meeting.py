@@ -2,8 +2,8 @@
 """How the ranks of a group meet: through torch's store, then through the library's rendezvous.
 
 A store outlives groups, so keys contain the group's generation: how often this rank has been in a
-group of this size and name. Each rank publishes that it is present, and its world size. If these
-conflict, the error names both sides.
+group of this size and name. Each rank publishes that it is present, its world size, and its version
+of Rondo. If these conflict, the errors of all ranks name both sides, within two LOOK_SECONDS.
 
 The communicator gets the group's description or name, which torch does not pass to a backend: they
 are variables of torch's function that creates a group. A torch that calls them otherwise costs that
@@ -24,6 +24,7 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch.distributed import DistBackendError, Store
 
+from rondo.library import version
 from rondo.torch.library import CommOptions, NamedConfig, UniqueId, check, lib
 
 LOOK_SECONDS = 0.5  # between two checks for wrong ranks
@@ -94,6 +95,8 @@ class Meeting:
         # torchrun restarts workers with the same store.
         restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)
         self._root = f"rondo/{place or restarts}"
+        self._process = f"pid {os.getpid()} on {socket.gethostname()}"
+        self._troubles = [f"{self._root}/trouble"]  # keys of what ranks found wrong
         keep_store(store)
 
     def meet(self, when_all_are_here: Callable[[], None] = lambda: None) -> int:
@@ -101,6 +104,7 @@ class Meeting:
         self._show()
         life = self._store.add(f"{self._root}/lives/{self._size}/{self._rank}", 1)
         prefix = f"{self._root}/{self._size}/{life}/"
+        self._compare_versions(prefix)
         if self._rank == 0:
             ticket = UniqueId()
             check(lib.ncclGetUniqueId(ctypes.byref(ticket)))
@@ -145,7 +149,7 @@ class Meeting:
 
     def _show(self) -> None:
         key = f"{self._root}/here/{self._rank}"
-        mine = f"{self._size} pid {os.getpid()} on {socket.gethostname()}"
+        mine = f"{self._size} {self._process}"
         other = self._store.compare_set(key, "", mine).decode()
         if other == mine:
             return
@@ -156,9 +160,24 @@ class Meeting:
             f"rank {self._rank} joined twice: {other.split(' ', 1)[-1]} and "
             f"{mine.split(' ', 1)[1]}; give each process a rank of its own"
         )
-        self._store.set(f"{self._root}/trouble", text)
+        self._report(text)
+
+    def _compare_versions(self, prefix: str) -> None:
+        """With the first rank that came."""
+        self._troubles.append(f"{prefix}trouble")
+        mine = f"{version()} for rank {self._rank} ({self._process})"
+        first = self._store.compare_set(f"{prefix}version", "", mine).decode()
+        if first.split(" ", 1)[0] != version():
+            self._report(
+                f"ranks have different versions of rondo: {first}, {mine}; install the same wheel "
+                "on all hosts"
+            )
+
+    def _report(self, trouble: str) -> None:
+        """To the waiting ranks, and to the caller."""
+        self._store.set(self._troubles[-1], trouble)
         self._let_others_see()
-        raise DistBackendError(f"rondo: {text}")
+        raise DistBackendError(f"rondo: {trouble}")
 
     def _let_others_see(self) -> None:
         """The rank that may serve the store waits until the waiting ranks have read it."""
@@ -200,8 +219,9 @@ class Meeting:
         return self._get(key) if self._store.check([key]) else ""
 
     def _trouble(self) -> str:
-        if self._store.check([f"{self._root}/trouble"]):
-            return self._get(f"{self._root}/trouble")
+        for key in self._troubles:
+            if self._store.check([key]):
+                return self._get(key)
         for rank in range(self._size):
             size, _, who = self._who(rank).partition(" ")
             if size and int(size) != self._size:

@@ -10,7 +10,10 @@ from __future__ import annotations
 import os
 import sys
 
+from rondo.known_torch import explained
 
+
+@explained()
 def create(options, backend_options=None):
     """Creates a group from torch's DistributedBackendOptions. Only its members create it, even if
     it could be split from another group."""
@@ -46,6 +49,7 @@ def register() -> None:
     dist.Backend.register_backend("rondo", create, extended_api=True, devices=["cpu"])
 
 
+@explained()
 def map_names() -> None:
     from rondo.torch import devices, renaming
 
@@ -57,6 +61,7 @@ def map_names() -> None:
         devices.explain_missing()
 
 
+@explained()
 def watch_gloo() -> None:
     from rondo.torch import watch
 

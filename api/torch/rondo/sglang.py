@@ -13,6 +13,8 @@ import functools
 import sys
 from typing import Any
 
+from rondo.known_torch import explained
+
 STATE = "sglang.srt.distributed.parallel_state"
 
 
@@ -21,7 +23,8 @@ def register() -> None:
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     try:
-        from rondo.torch import traced
+        with explained():
+            from rondo.torch import traced
     except Exception as error:  # the reason, without SGLang's traceback
         why = str(error).removeprefix("rondo: ")
         print(f"rondo: SGLang keeps its own communication: {why}", file=sys.stderr)

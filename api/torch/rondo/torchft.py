@@ -15,12 +15,20 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import torch
-import torch.distributed as dist
-from torchft.process_group import ProcessGroupWrapper
+from rondo.known_torch import explained
 
-from rondo.torch.process_group import RondoProcessGroup
-from rondo.torch.traced import untraced
+with explained():
+    import torch
+    import torch.distributed as dist
+
+    from rondo.torch.process_group import RondoProcessGroup
+    from rondo.torch.traced import untraced
+try:
+    from torchft.process_group import ProcessGroupWrapper
+except ImportError as error:
+    raise ImportError(
+        f"rondo: {error}; rondo.torchft needs torchft 0.2 or newer: pip install -U torchft"
+    ) from error
 
 
 @untraced

@@ -8,17 +8,19 @@ Installed with pip, it registers itself when torch is imported.
 """
 
 from rondo.autoload import register
+from rondo.known_torch import explained
 
-register()
+with explained():
+    register()
 
-from rondo.torch.groups import monitored_barrier, shrink_group, split_group  # noqa: E402
-from rondo.torch.ordered import (  # noqa: E402
-    MicroBatches,
-    Options,
-    all_reduce_ordered,
-    ordered_sums,
-    reduce_scatter_ordered,
-)
+    from rondo.torch.groups import monitored_barrier, shrink_group, split_group
+    from rondo.torch.ordered import (
+        MicroBatches,
+        Options,
+        all_reduce_ordered,
+        ordered_sums,
+        reduce_scatter_ordered,
+    )
 
 __all__ = [
     "MicroBatches",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sys
 
+from rondo.known_torch import explained
+
 COMMUNICATOR = "rondo.vllm.communicator.RondoCommunicator"
 
 
@@ -21,7 +23,8 @@ def register() -> None:
     if not current_platform.is_cpu():
         return
     try:
-        import rondo.vllm.communicator  # noqa: F401  loads the library
+        with explained():
+            import rondo.vllm.communicator  # noqa: F401  loads the library
     except Exception as error:  # vLLM would end
         why = str(error).removeprefix("rondo: ")
         print(f"rondo: vLLM keeps its own communicator: {why}", file=sys.stderr)

@@ -123,7 +123,8 @@ bool holds_up(const RankView& other, const RankView& waiter) {
 
 // Finds for whom ranks in messages wait. Messages of one kernel end together, so a rank may wait
 // for any of its partners there. A partner has its part of a message once as many have begun at
-// both: they are counted modulo 256, and nobody is as far ahead.
+// both: they are counted modulo 256, and nobody is as far ahead. Of MPI's messages those count that
+// are under way. One partner may have taken its part and left: who does not wait comes first.
 class Messages {
  public:
   explicit Messages(CommunicatorView& communicator) {
@@ -154,14 +155,19 @@ class Messages {
     const auto at = ranks_.find(rank);
     return at == ranks_.end() ? nullptr : at->second;
   }
-  // A partner without its part of a message, one that is gone first; -1: none.
+  // A partner without its part of a message: one that is gone, or else does not wait itself, first;
+  // -1: none.
   int missing(const RankView& rank) const {
     int found = -1;
+    bool found_waits = false;
     for (const int partner : partners_of(rank.watched->messages)) {
       const RankView* const other = find(partner);
       if (has_its_part(other, rank)) continue;
       if (other != nullptr && is_gone(*other)) return partner;
-      if (found < 0) found = partner;
+      const bool waits = other != nullptr && other->in_kernel;
+      if (found >= 0 && (waits || !found_waits)) continue;
+      found = partner;
+      found_waits = waits;
     }
     return found;
   }

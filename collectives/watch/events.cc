@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 
 #include "base/guard.h"
 #include "base/log.h"
@@ -112,10 +113,19 @@ CallRecord call_of(Collective which, DataType type, std::size_t count, int root)
   return foreign_call(which, type, count, is_rooted(which) ? root : -1);
 }
 
+// Messages of MPI (MPI_Send, MPI_Recv) have no kernel, and match by tags.
+constexpr std::string_view kOfMpi = "MPI_";
+bool is_of_mpi(const char* function) {
+  return function != nullptr && std::string_view(function).starts_with(kOfMpi);
+}
+bool is_of_mpi(std::uint8_t) { return false; }
+
 // One-sided operations have other names than Rondo's.
 template <class Message>
 CallRecord message_of(const Message& message) {
-  const Collective which = collective_of(message.function);
+  Collective which = collective_of(message.function);
+  if constexpr (std::is_pointer_v<decltype(message.function)>)
+    if (is_of_mpi(message.function)) which = collective_of(message.function + kOfMpi.size());
   return foreign_call(which >= Collective::kSend ? which : Collective::kPut, type_of(message.type),
                       message.count, message.peer);
 }
@@ -228,8 +238,10 @@ class Events {
     unsigned channels = 1;
     if constexpr (requires { message.channels; }) channels = message.channels;
     comm_.enqueue(operation, channels_of(channels));
-    if (seat_.ends_with_stop) comm_.begin_kernel(operation);
-    return make(seat_.ends_with_stop ? kWhole : kOperation, operation);
+    if (is_of_mpi(message.function)) comm_.match_by_tags();
+    if (!seat_.ends_with_stop && !is_of_mpi(message.function)) return make(kOperation, operation);
+    comm_.begin_kernel(operation);
+    return make(kWhole, operation);
   }
 
   Handle start_transfer(const abi::ProxyOp& op, const void* parent) {

@@ -181,7 +181,11 @@ shm::WatchedMessages::Counts* WatchedComm::counts_of(const Operation& operation)
 }
 
 void WatchedComm::count_end(const Operation& operation) {
-  if (shm::WatchedMessages::Counts* const counts = counts_of(operation))
+  shm::WatchedMessages::Counts* const counts = counts_of(operation);
+  if (counts == nullptr) return;
+  if (by_tags_.load(std::memory_order_relaxed))
+    std::atomic_ref<std::uint8_t>(counts->begun).fetch_sub(1);
+  else
     std::atomic_ref<std::uint8_t>(counts->ended).fetch_add(1);
 }
 

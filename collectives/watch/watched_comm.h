@@ -88,7 +88,8 @@ class WatchedComm {
   bool enqueue(std::uint64_t operation, unsigned channels);
   // It is on its stream, and no event tells when it runs: it has ended once a later one has begun.
   void enqueue_unseen(std::uint64_t operation);
-  void show_graphs();                           // calls of a CUDA graph are made
+  void show_graphs();  // calls of a CUDA graph are made
+  void match_by_tags() { by_tags_.store(true, std::memory_order_relaxed); }  // of its messages
   void end_if_silent(std::uint64_t operation);  // it is enqueued, and has no events
   void begin_kernel(std::uint64_t operation);
   void end_kernel(std::uint64_t operation);
@@ -160,6 +161,7 @@ class WatchedComm {
   std::array<Transfer, kTransfers> transfers_;
   std::atomic<unsigned> next_transfer_{0};
   std::atomic<std::uint64_t> moves_{0};  // events by which an operation moves
+  std::atomic<bool> by_tags_{false};     // messages that have ended are not counted
 
   // Of look().
   std::uint64_t oldest_ = 1, waited_in_ = 0, seen_moves_ = 0;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // An MPI program without MPI's header, which packages of its libraries do not have: with OPEN_MPI
 // for the binary interface of Open MPI, else for that of MPICH. Checks its results.
-//   mpi_job FILE      rank 1 makes the last all-reduce when FILE is there
+//   mpi_job FILE         rank 1 makes the last all-reduce when FILE is there
+//   mpi_job FILE message first receives a message of rank 0 when FILE is there
+//   mpi_job FILE ring    first exchanges messages with both neighbours when FILE is there
 //   mpi_job --calls N prints the median time of an all-reduce of 16 bytes, of N times 100
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +34,13 @@ int MPI_Allreduce(const void* send, void* receive, int count, Handle type, Handl
 int MPI_Bcast(void* data, int count, Handle type, int root, Handle comm);
 int MPI_Barrier(Handle comm);
 int MPI_Send(const void* data, int count, Handle type, int peer, int tag, Handle comm);
+int MPI_Ssend(const void* data, int count, Handle type, int peer, int tag, Handle comm);
 int MPI_Recv(void* data, int count, Handle type, int peer, int tag, Handle comm, void* status);
+int MPI_Isend(const void* data, int count, Handle type, int peer, int tag, Handle comm,
+              void* request);
+int MPI_Wait(void* request, void* status);
+int MPI_Sendrecv(const void* data, int count, Handle type, int to, int tag, void* into, int room,
+                 Handle room_type, int from, int from_tag, Handle comm, void* status);
 
 static int by_size(const void* a, const void* b) {
   const double x = *(const double*)a, y = *(const double*)b;
@@ -59,6 +67,36 @@ static double median_time(int batches, Handle comm) {
   return median;
 }
 
+static void wait_for(const char* file) {
+  while (access(file, F_OK) != 0) usleep(10000);
+}
+
+// Rank 1 takes these messages by calls that are watched, and rank 0 gives all but the last one by
+// others.
+static void pass_messages(int rank, const char* file) {
+  float data[4] = {1, 2, 3, 4};
+  int status[16];
+  for (int i = 0; i < 3; ++i) {
+    Handle request;
+    if (rank == 0) MPI_Isend(data, 4, FLOAT, 1, i, WORLD, &request), MPI_Wait(&request, status);
+    if (rank == 1) MPI_Recv(data, 4, FLOAT, 0, i, WORLD, status);
+  }
+  if (rank == 0) MPI_Ssend(data, 4, FLOAT, 1, 9, WORLD);
+  if (rank != 1) return;
+  wait_for(file);
+  MPI_Recv(data, 4, FLOAT, 0, 9, WORLD, status);
+}
+
+static void pass_around(int rank, int size, const char* file) {
+  const float own = (float)rank;
+  float got = -1;
+  int status[16];
+  const int before = (rank + size - 1) % size;
+  if (rank == 1) wait_for(file);
+  MPI_Sendrecv(&own, 1, FLOAT, (rank + 1) % size, 5, &got, 1, FLOAT, before, 5, WORLD, status);
+  if (got != (float)before) abort();
+}
+
 int main(int argc, char** argv) {
   int rank = 0, size = 0, status[16];
   float one[4] = {1, 1, 1, 1}, sum[4] = {0};
@@ -75,8 +113,9 @@ int main(int argc, char** argv) {
   MPI_Comm_split(WORLD, 0, rank, &all);
   for (int i = 0; i < 100; ++i) MPI_Allreduce(one, sum, 4, FLOAT, SUM, all);
   MPI_Bcast(one, 4, FLOAT, 0, all);
-  if (rank == 1)
-    while (access(argv[1], F_OK) != 0) usleep(10000);
+  if (argc == 3 && strcmp(argv[2], "message") == 0) pass_messages(rank, argv[1]);
+  if (argc == 3 && strcmp(argv[2], "ring") == 0) pass_around(rank, size, argv[1]);
+  if (rank == 1) wait_for(argv[1]);
   MPI_Allreduce(one, sum, 4, FLOAT, SUM, all);
   if (rank == 0) MPI_Send(sum, 4, FLOAT, 1, 7, WORLD);
   if (rank == 1) MPI_Recv(sum, 4, FLOAT, 0, 7, WORLD, status);

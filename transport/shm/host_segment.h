@@ -67,7 +67,8 @@ static_assert(sizeof(ActivityLine) == (4 + kCountedRails) * kLineBytes);
 // which other ranks do not have.
 struct WatchedMessages {
   static constexpr int kRanks = 1000;  // messages with further ones are not counted
-  // How many have begun to run, and how many of these have ended, modulo 256.
+  // How many have begun to run, and how many of these have ended, modulo 256. Messages that match
+  // by tags, as MPI's do, are not counted once they have ended.
   struct Counts {
     std::uint8_t begun, ended;
   };

@@ -60,7 +60,7 @@ static Any handle_of(Any passed) {
 
 // ---- librondo-watch.so, by version 5 of NCCL's profiler plugin interface ----
 
-enum { kColl = 1 << 1, kP2p = 1 << 2, kKernel = 1 << 6 };
+enum { kColl = 1 << 1, kP2p = 1 << 2 };
 
 struct Collective {
   uint64_t sequence;
@@ -128,8 +128,12 @@ struct Communicator {
 };
 static struct Communicator* communicators;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t job;       // equal on all ranks of the job, of what launchers tell them
-static uint64_t* created;  // hashes of all communicators of this process so far
+static uint64_t job;  // equal on all ranks of the job, of what launchers tell them
+struct Created {
+  uint64_t members;  // hash
+  uint64_t times;    // communicators of these that this process has made so far
+};
+static struct Created* created;
 static size_t created_count;
 
 static uint64_t mix(uint64_t state, uint64_t value) {
@@ -167,13 +171,16 @@ static uint64_t hash_of(Any communicator, int size) {
     free_group(&all);
   }
   free_group(&group);
-  uint64_t before = 0;
-  for (size_t i = 0; i < created_count; ++i) before += created[i] == hash;
-  uint64_t* const more = realloc(created, (created_count + 1) * sizeof *created);
-  if (more == NULL) return 0;
-  created = more;
-  created[created_count++] = hash;
-  return mix(hash, before + 1);
+  struct Created* same = created;
+  while (same != created + created_count && same->members != hash) ++same;
+  if (same == created + created_count) {
+    struct Created* const more = realloc(created, (created_count + 1) * sizeof *created);
+    if (more == NULL) return 0;
+    created = more;
+    same = created + created_count++;
+    *same = (struct Created){hash, 0};
+  }
+  return mix(hash, ++same->times);
 }
 
 static void add(Any handle, const char* name) {
@@ -279,12 +286,6 @@ static Event start(Any communicator, struct Descriptor* event) {
   if (found != NULL && table != NULL) {
     event->rank = found->rank;
     table->start(found->context, &handle, event);
-    if (event->kind == kP2p) {  // its end is that of a kernel
-      struct Descriptor kernel = {.kind = kKernel, .parent = handle, .rank = found->rank};
-      void* const message = handle;
-      table->start(found->context, &handle, &kernel);
-      table->stop(message);
-    }
   }
   pthread_mutex_unlock(&lock);
   return handle;

@@ -4,9 +4,9 @@
 // A handle of MPI (communicator, type) is an int in MPICH and Intel MPI, and a pointer in Open MPI
 // and in the ABI of MPI 5: wrappers take it as a pointer, and it is read here as this process's MPI
 // does. Guarantees: nothing here fails a call of the program, and no rank waits for another one or
-// sends it anything; before begin_watch() and after
-// end_watch() nothing is recorded. Threads may call at once, except those two. Cost: a lock and two
-// calls of librondo-watch.so for each call; a communicator's first takes longer.
+// sends it anything; before begin_watch() and after end_watch() nothing is recorded. Threads may
+// call at once, except those two. Cost: a lock and two calls of librondo-watch.so for each event; a
+// communicator's first takes longer.
 #pragma once
 
 typedef void* Any;  // a handle of MPI, or an address
@@ -21,7 +21,8 @@ void end_watch(void);    // before MPI_Finalize
 void add_communicator(const Any* communicator);
 void drop_communicator(const Any* communicator);
 
-// An event that is under way; null: not recorded. function: as NCCL names it.
+// An event that is under way; null: not recorded. function: as NCCL names it; MPI_Send or MPI_Recv
+// for a message.
 typedef void* Event;
 // count: 0 where ranks may give different ones. root: -1 without one.
 Event enter_collective(const char* function, Any communicator, int count, Any type, int root);

@@ -45,6 +45,21 @@ MAKES_COMMUNICATOR(Comm_split, (Any old, int colour, int key, Any* made), (old, 
                    made)
 MAKES_COMMUNICATOR(Comm_split_type, (Any old, int kind, int key, Any info, Any* made),
                    (old, kind, key, info, made), made)
+typedef const int* Ints;
+MAKES_COMMUNICATOR(Cart_create, (Any old, int n, Ints sizes, Ints periods, int reorder, Any* made),
+                   (old, n, sizes, periods, reorder, made), made)
+MAKES_COMMUNICATOR(Cart_sub, (Any old, Ints kept, Any* made), (old, kept, made), made)
+MAKES_COMMUNICATOR(Graph_create, (Any old, int n, Ints index, Ints edges, int reorder, Any* made),
+                   (old, n, index, edges, reorder, made), made)
+MAKES_COMMUNICATOR(Dist_graph_create,
+                   (Any old, int n, Ints from, Ints degrees, Ints to, Ints weights, Any info,
+                    int reorder, Any* made),
+                   (old, n, from, degrees, to, weights, info, reorder, made), made)
+MAKES_COMMUNICATOR(Dist_graph_create_adjacent,
+                   (Any old, int in, Ints from, Ints weights_in, int out, Ints to, Ints weights_out,
+                    Any info, int reorder, Any* made),
+                   (old, in, from, weights_in, out, to, weights_out, info, reorder, made), made)
+MAKES_COMMUNICATOR(Intercomm_merge, (Any old, int high, Any* made), (old, high, made), made)
 int MPI_Comm_free(Any* communicator) {
   drop_communicator(communicator);
   return ((int (*)(Any*))mpi_function("PMPI_Comm_free"))(communicator);
@@ -52,7 +67,9 @@ int MPI_Comm_free(Any* communicator) {
 
 // ---- calls ----
 
-#define REPORTED(name, types, values, event)                        \
+#define REPORTED(name, types, values, event) REPORTED_BOTH(name, types, values, event, NULL)
+// Calls with two events.
+#define REPORTED_BOTH(name, types, values, event, other)            \
   int MPI_##name types {                                            \
     static int(*own) types;                                         \
     int(*function) types = __atomic_load_n(&own, __ATOMIC_RELAXED); \
@@ -60,8 +77,9 @@ int MPI_Comm_free(Any* communicator) {
       function = (int(*) types)mpi_function("PMPI_" #name);         \
       __atomic_store_n(&own, function, __ATOMIC_RELAXED);           \
     }                                                               \
-    const Event entered = event;                                    \
+    const Event entered = event, also = other;                      \
     const int result = function values;                             \
+    leave(also);                                                    \
     leave(entered);                                                 \
     return result;                                                  \
   }
@@ -95,7 +113,6 @@ REPORTED(Gather, (TWO_SIDES, int root, Any comm), (BOTH_SIDES, root, comm),
 REPORTED(Scatter, (TWO_SIDES, int root, Any comm), (BOTH_SIDES, root, comm),
          enter_collective("Scatter", comm, 0, type, root))
 
-typedef const int* Ints;
 REPORTED(Allgatherv,
          (const void* send, int sent, Any sent_type, void* receive, Ints counts, Ints at, Any type,
           Any comm),
@@ -116,13 +133,37 @@ REPORTED(Alltoallv,
           Ints to, Any type, Any comm),
          (send, sent, from, sent_type, receive, received, to, type, comm),
          enter_collective("AlltoAll", comm, 0, type, -1))
+typedef const Any* Types;
+REPORTED(Alltoallw,
+         (const void* send, Ints sent, Ints from, Types sent_types, void* receive, Ints received,
+          Ints to, Types types, Any comm),
+         (send, sent, from, sent_types, receive, received, to, types, comm),
+         enter_collective("AlltoAll", comm, 0, NULL, -1))
 
 REPORTED(Send, (const void* data, int count, Any type, int peer, int tag, Any comm),
-         (data, count, type, peer, tag, comm), enter_message("Send", comm, count, type, peer))
+         (data, count, type, peer, tag, comm), enter_message("MPI_Send", comm, count, type, peer))
 REPORTED(Ssend, (const void* data, int count, Any type, int peer, int tag, Any comm),
-         (data, count, type, peer, tag, comm), enter_message("Send", comm, count, type, peer))
+         (data, count, type, peer, tag, comm), enter_message("MPI_Send", comm, count, type, peer))
 REPORTED(Recv, (void* data, int count, Any type, int peer, int tag, Any comm, void* status),
          (data, count, type, peer, tag, comm, status),
-         enter_message("Recv", comm, count, type, peer))
+         enter_message("MPI_Recv", comm, count, type, peer))
+REPORTED(Rsend, (const void* data, int count, Any type, int peer, int tag, Any comm),
+         (data, count, type, peer, tag, comm), enter_message("MPI_Send", comm, count, type, peer))
+REPORTED(Probe, (int peer, int tag, Any comm, void* status), (peer, tag, comm, status),
+         enter_message("MPI_Recv", comm, 0, NULL, peer))
+REPORTED(Mprobe, (int peer, int tag, Any comm, void* message, void* status),
+         (peer, tag, comm, message, status), enter_message("MPI_Recv", comm, 0, NULL, peer))
+REPORTED_BOTH(Sendrecv,
+              (const void* data, int count, Any type, int to, int tag, void* into, int room,
+               Any room_type, int from, int from_tag, Any comm, void* status),
+              (data, count, type, to, tag, into, room, room_type, from, from_tag, comm, status),
+              enter_message("MPI_Send", comm, count, type, to),
+              enter_message("MPI_Recv", comm, room, room_type, from))
+REPORTED_BOTH(Sendrecv_replace,
+              (void* data, int count, Any type, int to, int tag, int from, int from_tag, Any comm,
+               void* status),
+              (data, count, type, to, tag, from, from_tag, comm, status),
+              enter_message("MPI_Send", comm, count, type, to),
+              enter_message("MPI_Recv", comm, count, type, from))
 
 #pragma GCC visibility pop

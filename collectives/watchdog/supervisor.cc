@@ -46,11 +46,14 @@ void Supervisor::install(bool suspends) {
     const auto& supervisor = *static_cast<Supervisor*>(self);
     supervisor.host_.recorder.end_wait(site.of_network ? -1 : supervisor.members_.global_of(site));
   };
-  hooks.before_yield = [](void* self) {
-    host::HostRank& host = static_cast<Supervisor*>(self)->host_;
-    host.nudge.look(host.peers, host.rank);
-  };
+  hooks.before_yield = suspends ? leave_core<true> : leave_core<false>;
   host_.waiter.set_supervisor(hooks);
+}
+
+template <bool is_fiber>
+void Supervisor::leave_core(void* self) {
+  host::HostRank& host = static_cast<Supervisor*>(self)->host_;
+  host.nudge.look(host.peers, host.rank, is_fiber);
 }
 
 bool Supervisor::suspend(void* self, const WaitSite& site, bool fresh) {

@@ -44,6 +44,8 @@ class Supervisor : RankPart {
 
  private:
   friend struct test::SupervisorSeam;
+  template <bool is_fiber>
+  static void leave_core(void* self);  // if a peer uses it
   void show_wait(const WaitSite& site);
   void show_time(std::int64_t now, bool begins);
   bool needs(const WaitSite& site, int local) const;

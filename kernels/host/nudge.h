@@ -9,16 +9,17 @@
 // Guarantees: the waiting rank moves, the one that works stays; of two that wait, only one. Never
 // to a core of a peer, or one that the mask does not allow. The mask is read at each move and
 // restored as it was; if another program changes it during the move, that change stays. Whatever
-// fails (a core that has gone offline) leaves the rank where it is. At most one move every 2 ms,
-// and moves take at most 5 % of the time: one to a core that other programs use waits for its turn
-// there.
-// Limits: a peer's core is that of its newest call, so a move may be in vain. Which cores other
-// programs use is not known. Linux 6.2 and later keep a restored mask as if the program had set it:
+// fails (a core that has gone offline) leaves the rank where it is. At most one move of a rank
+// every 2 ms, and its moves take at most 5 % of the time: one to a core that other programs use
+// waits for its turn there. A thread that drives several ranks as fibers does not leave its own
+// ranks. Limits: a peer's core is that of its newest call, so a move may be in vain. Which cores
+// other programs use is not known. Two threads of one process that drive several ranks each do not
+// leave each other's core. Linux 6.2 and later keep a restored mask as if the program had set it:
 // a cpuset that grows later does not widen it.
 // Cost: nothing while data is ready; about 0.1 us for a wait that spins did not end, and one load
 // per peer at most every 100 us; a move takes four system calls.
 //
-//   nudge.look(peers, rank);  // before the thread yields
+//   nudge.look(peers, rank, false);  // before the thread yields
 #pragma once
 
 #include <sched.h>
@@ -87,13 +88,14 @@ class BasicNudge {
 
   void enable() { enabled_ = true; }
 
-  // Rank `me` is about to yield in a wait, on the thread that calls this.
-  void look(const std::vector<PeerPort>& peers, int me) {
+  // Rank `me` is about to yield in a wait, on the thread that calls this. drives_others: the thread
+  // may also drive the other ranks of its process, which are where it is.
+  void look(const std::vector<PeerPort>& peers, int me, bool drives_others) {
     if (!enabled_) return;
     const std::int64_t now = Cores::now();
     if (now < next_look_) return;
     const std::uint32_t here = Cores::core();
-    const bool moved = is_shared(peers, me, here) && leave(peers, me, here);
+    const bool moved = is_shared(peers, me, here, drives_others) && leave(peers, me, here);
     next_look_ = now + kBetweenLooks;
     if (!moved) return;
     const std::int64_t over = Cores::now();
@@ -105,9 +107,12 @@ class BasicNudge {
     return HostAtomics::load_relaxed(peer.steps->core);
   }
 
-  static bool is_shared(const std::vector<PeerPort>& peers, int me, std::uint32_t here) {
-    for (std::size_t r = 0; r < peers.size(); ++r)
-      if (static_cast<int>(r) != me && core_of(peers[r]) == here) return here != 0;
+  static bool is_shared(const std::vector<PeerPort>& peers, int me, std::uint32_t here,
+                        bool drives_others) {
+    for (std::size_t r = 0; r < peers.size() && here != 0; ++r) {
+      if (static_cast<int>(r) == me || (drives_others && peers[r].same_process)) continue;
+      if (core_of(peers[r]) == here) return true;
+    }
     return false;
   }
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include <initializer_list>
 #include <limits>
 
 #include "collectives/status/inspect.h"
@@ -19,10 +18,10 @@
 namespace rondo::test {
 namespace {
 
-void bind_to(std::initializer_list<int> cpus) {
-  host::CoreMask mask;
-  for (const int cpu : cpus) mask.set(cpu);
-  ASSERT_TRUE(host::HostCores::set_mask(mask));
+void bind_to(int cpu) {
+  host::CoreMask only;
+  only.set(cpu);
+  ASSERT_TRUE(host::HostCores::set_mask(only));
 }
 
 // The CPUs of the ranks' newest calls; empty: not all are known.
@@ -35,34 +34,18 @@ std::vector<int> cores_of_ranks(int pid) {
   return cores.size() == views->front().ranks.size() ? cores : std::vector<int>{};
 }
 
-TEST(Nudge, RanksThatStartOnOneCoreComeToTwo) {
-  const topology::CpuList cpus = topology::affinity_cpus();
-  if (topology::usable_cores() < 2) GTEST_SKIP() << "one CPU";
+TEST(Nudge, RanksShowTheCoreToWhichTheyAreBound) {
+  const int cpu = topology::affinity_cpus().front();
   RankProcesses ranks(2, short_timeouts(), [&](EngineRank& seat) {
     SampleCall sample(Collective::kAllReduce, 16, 2);
-    const auto call = [&] { seat.expect(seat.comm->run({&sample.call, 1}).ok(), "a call"); };
-    bind_to({cpus[0]});
-    call();
+    bind_to(cpu);
+    seat.expect(seat.comm->run({&sample.call, 1}).ok(), "a call");
     seat.mark(1);
     seat.wait_flag(1);
-    bind_to({cpus[0], cpus[1]});
-    // Rank 0 decides when both stop.
-    for (bool goes_on = true; goes_on;) {
-      for (int i = 0; i < 100; ++i) call();
-      if (seat.rank == 0) seat.mine().value.store(static_cast<unsigned>(seat.board.flag.load()));
-      seat.board.meet();
-      goes_on = seat.board.seats[0].value.load() < 2;
-      seat.board.meet();
-    }
   });
   ASSERT_TRUE(ranks.wait_stage(1));
-  EXPECT_EQ(cores_of_ranks(ranks.pid(0)), (std::vector<int>{cpus[0], cpus[0]}));
+  EXPECT_EQ(cores_of_ranks(ranks.pid(0)), (std::vector<int>{cpu, cpu}));
   ranks.board().flag.store(1);
-  EXPECT_TRUE(wait_until([&] {
-    const std::vector<int> cores = cores_of_ranks(ranks.pid(0));
-    return cores.size() == 2 && cores[0] != cores[1];
-  }));
-  ranks.board().flag.store(2);
   ranks.wait_exits();
   ranks.check_expectations();
 }
@@ -70,11 +53,11 @@ TEST(Nudge, RanksThatStartOnOneCoreComeToTwo) {
 // A rank of a communicator that waits while its peer's line says that it is on the same core.
 class WaitOnAPeersCore {
  public:
-  WaitOnAPeersCore() : comms_(make_communicators(2)) {
+  explicit WaitOnAPeersCore(bool is_fiber = false) : comms_(make_communicators(2)) {
     run_ranks(comms_, [&](Communicator& comm) {
       boxes_[comm.rank()] = TaggedMessages::open(comms_[comm.rank()], 64).value();
     });
-    state().supervisor.install(false);
+    state().supervisor.install(is_fiber);
     // However long its yield takes.
     state().host.waiter.set_budget({0, 1, std::numeric_limits<std::int64_t>::max()});
   }
@@ -108,6 +91,34 @@ TEST(Nudge, AWaitThatIsNotOverWithinItsSpinsLeavesThePeersCore) {
     const auto cores = rank.wait();
     return cores.published != 0 && cores.published != cores.of_peer;
   }));
+}
+
+// A call in which the ranks announce no core: only a move of the thread publishes one.
+TEST(Nudge, AThreadStaysWithTheRanksThatItDrives) {
+  if (topology::usable_cores() < 2) GTEST_SKIP() << "one CPU";
+  const Communicators comms = make_communicators(2);
+  std::shared_ptr<TaggedMessages> boxes[2];
+  run_ranks(comms, [&](Communicator& comm) {
+    boxes[comm.rank()] = TaggedMessages::open(comms[comm.rank()], 64).value();
+  });
+  host::HostRank& view = TaggedMessagesSeam::state(*boxes[0]).host;
+  for (int i = 0; i < 100; ++i) {
+    SampleCall samples[] = {{Collective::kAllReduce, 16, 2}, {Collective::kAllReduce, 16, 2}};
+    const Communicator::Work both[] = {{comms[0].get(), {&samples[0].call, 1}},
+                                       {comms[1].get(), {&samples[1].call, 1}}};
+    const std::uint32_t here = host::HostCores::core();
+    for (const PeerPort& peer : view.peers) HostAtomics::store_relaxed(peer.steps->core, here);
+    ASSERT_TRUE(Communicator::run_together(both).ok());
+    if (view.sequence % 4 == 1) continue;  // see shared_core.h
+    for (const PeerPort& peer : view.peers)
+      EXPECT_EQ(HostAtomics::load_relaxed(peer.steps->core), here);
+  }
+}
+
+// As in the wait of a rank that is one of several fibers.
+TEST(Nudge, AWaitOfAFiberStaysWithThePeersOfItsProcess) {
+  WaitOnAPeersCore rank(true);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(rank.wait().published, 0u);
 }
 
 TEST(Nudge, StaysByTheVariable) {

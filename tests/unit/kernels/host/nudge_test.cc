@@ -74,7 +74,7 @@ class Nudges : public testing::Test {
     SimCores::while_moving = nullptr;
     nudge_.enable();
   }
-  void look() { nudge_.look(ports_, 0); }
+  void look(bool drives_others = false) { nudge_.look(ports_, 0, drives_others); }
   // Another rank comes to this rank's core.
   void meet_again() { lines_[2].core = SimCores::on; }
 
@@ -94,7 +94,7 @@ TEST_F(Nudges, MoveTheRankThatWaitsToACoreWithoutPeersAndRestoreItsMask) {
 
 TEST_F(Nudges, AreOffUnlessEnabled) {
   Tried off;  // RONDO_NUDGE=0, or more ranks than cores
-  off.look(ports_, 0);
+  off.look(ports_, 0, false);
   EXPECT_EQ(SimCores::on, 1u);
   EXPECT_EQ(SimCores::calls, 0);
 }
@@ -105,7 +105,7 @@ TEST_F(Nudges, OnlyOneOfTwoRanksThatMeetMoves) {
   other.enable();
   SimCores::on = 1;  // rank 2's thread
   SimCores::calls = 0;
-  other.look(ports_, 2);
+  other.look(ports_, 2, false);
   EXPECT_EQ(SimCores::on, 1u);
   EXPECT_EQ(SimCores::calls, 0);
 }
@@ -117,7 +117,7 @@ TEST_F(Nudges, OnlyOneMovesWhereThePeerRunsDuringTheMove) {
   SimCores::while_moving = [&] {
     const std::uint32_t moved_to = std::exchange(SimCores::on, 1);
     const CoreMask during = std::exchange(SimCores::mask, mask_of({0, 1, 2, 3}));
-    other.look(ports_, 2);
+    other.look(ports_, 2, false);
     peers_core = std::exchange(SimCores::on, moved_to);
     SimCores::mask = during;
   };
@@ -138,6 +138,23 @@ TEST_F(Nudges, DoNotCountPeersWhoseCoreIsUnknown) {
   SimCores::on = 0;
   look();
   EXPECT_EQ(SimCores::calls, 0);
+}
+
+TEST_F(Nudges, LeaveNoRankThatTheSameThreadDrives) {
+  ports_[2].same_process = true;
+  look(true);
+  EXPECT_EQ(SimCores::on, 1u);
+  EXPECT_EQ(SimCores::calls, 0);
+  SimCores::time += Tried::kBetweenMoves;
+  lines_[1].core = 1;  // of another process
+  look(true);
+  EXPECT_EQ(SimCores::on, 2u);
+}
+
+TEST_F(Nudges, LeaveRanksOfTheSameProcessThatOtherThreadsDrive) {
+  ports_[2].same_process = true;
+  look();
+  EXPECT_EQ(SimCores::on, 3u);
 }
 
 TEST_F(Nudges, ComeOncePerInterval) {
@@ -260,7 +277,7 @@ TEST(HostCores, AThreadLeavesThePeersCoreAndKeepsItsMask) {
       EXPECT_TRUE(HostCores::set_mask(both));
       Nudge nudge;
       nudge.enable();
-      nudge.look(ports, 0);
+      nudge.look(ports, 0, false);
       CoreMask now;
       EXPECT_TRUE(HostCores::read_mask(now));
       EXPECT_EQ(now, both);

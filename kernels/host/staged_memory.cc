@@ -108,7 +108,14 @@ void StagedMemory::expose(int slot, const Piece& piece) {
 
 // Into memory that peers read or own.
 void StagedMemory::copy_out(void* to, const void* from, std::size_t bytes) {
-  rank_.stores.copy(bytes, [&](bool past) { rank_.sharing.copy(to, from, bytes, past); });
+  if (to == from) return;
+  rank_.stores.copy_shared(bytes, [&](bool past, auto& own_parts) {
+    rank_.sharing.run(bytes, [&](std::size_t begin, std::size_t end) {
+      copy_bytes(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
+                 end - begin, past);
+      own_parts.add(end - begin);
+    });
+  });
 }
 
 void StagedMemory::publish() {

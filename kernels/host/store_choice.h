@@ -10,13 +10,16 @@
 // Later the rank's own copies decide, because threads move and so do the cores of a virtual
 // machine. Three slow copies in a row through the cache begin the other way; there one copy in
 // 10 ms goes through the cache. Past it must be faster by more than what readers lose, because the
-// source may be what is slow.
+// source may be what is slow. Of a copy that helper threads share, the rank's own part is timed:
+// what a store costs does not depend on how many threads store at once.
 // Guarantees: only speed depends on the choice, and it is this rank's own: peers need not know it.
 // A copy past the caches ends with a fence, so that the step that publishes the data follows it.
 // Cost: a comparison for small pieces; two reads of the tick counter from kTimedFrom bytes on.
 //
 //   rank.stores.copy(bytes, [&](bool past) { copy_bytes(to, from, bytes, past); });
 #pragma once
+
+#include <pthread.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +41,8 @@ class BasicStoreChoice {
   // Smaller copies fit into the store buffer and the core's outstanding misses: they tell nothing.
   static constexpr std::size_t kTimedFrom = 32 << 10;
   static constexpr double kFarNs = 100;  // exchange of a cache line, from which cores are far
-  // Per byte of a copy through the cache. Near: 0.05 to 0.11; 240 ns apart: 0.19 to 0.42.
+  // Per byte of a copy through the cache by one thread. Near: 0.05 to 0.11; 240 ns apart: 0.19 to
+  // 0.42.
   static constexpr double kSlowNs = 0.12;
   // Per byte, by which past the caches must be faster: near readers lose 0.04 to 0.08.
   static constexpr double kGainNs = 0.08;
@@ -64,14 +68,42 @@ class BasicStoreChoice {
   // Runs move(past) once, which copies `bytes` into memory that peers read next.
   template <class Move>
   void copy(std::size_t bytes, const Move& move) {
+    if (bytes < kTimedFrom) return move(past(bytes));
+    copy_shared(bytes, [&](bool past, OwnParts& parts) {
+      move(past);
+      parts.add(bytes);
+    });
+  }
+
+  // The parts of a copy that the thread that began it has copied itself.
+  class OwnParts {
+   public:
+    // Called after a part, on the thread that has copied it.
+    void add(std::size_t bytes) {
+      if (!pthread_equal(thread_, pthread_self())) return;
+      bytes_ += bytes;
+      until_ = Clock::now();
+    }
+
+   private:
+    friend class BasicStoreChoice;
+    const pthread_t thread_ = pthread_self();
+    std::size_t bytes_ = 0;
+    std::uint64_t until_ = 0;
+  };
+
+  // The same with move(past, parts), which several threads share and add their parts.
+  template <class Move>
+  void copy_shared(std::size_t bytes, const Move& move) {
+    OwnParts own;
     if (bytes < kTimedFrom || fixed_ || (ticks_per_ns_ == 0 && !calibrate()))
-      return move(past(bytes));
+      return move(past(bytes), own);
     const std::uint64_t before = Clock::now();
     const bool tries = past_ && !compares_ && before - tried_ >= try_again_;
     const bool past = past_ && !tries;
-    move(past);
-    if (past && !compares_) return;
-    note(past, bytes, before, Clock::now());
+    move(past, own);
+    if (own.bytes_ == 0 || (past && !compares_)) return;
+    note(past, own.bytes_, before, own.until_);
   }
 
  private:

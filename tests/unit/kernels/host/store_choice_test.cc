@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <thread>
 
 namespace rondo::host {
 namespace {
@@ -54,6 +55,24 @@ class StoresTo : public testing::Test {
     return static_cast<double>(past) / copies;
   }
 
+  // Three pieces, of whose time each of `threads` that share them needs its part. The others end
+  // last. How many of them went past the cache.
+  int copy_shared(const Cores& cores, int threads) {
+    int copies_past = 0;
+    for (int i = 0; i < 3; ++i) {
+      choice_.copy_shared(kPiece, [&](bool past, Choice::OwnParts& parts) {
+        copies_past += past;
+        const std::size_t part = kPiece / static_cast<std::size_t>(threads);
+        SimClock::pass((past ? cores.past : cores.through) * static_cast<double>(part));
+        parts.add(part);
+        std::thread([&] { parts.add(kPiece - part); }).join();
+        SimClock::pass(threads > 1 ? 1000 : 0);
+      });
+      SimClock::pass(kCallNs);
+    }
+    return copies_past;
+  }
+
   Choice choice_;
 };
 
@@ -89,6 +108,40 @@ TEST_F(StoresTo, AnUnknownPeerBecomeFarByThreeSlowCopiesInARow) {
   }
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(copy(kFar));
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(copy(kFar));
+}
+
+TEST_F(StoresTo, AFarPeerStayPastItWhereThreadsShareTheCopy) {
+  for (const int threads : {1, 2, 4, 8, 16}) {
+    choice_ = {};
+    choice_.start(240);
+    copy_for(kFar, 2);
+    int copies_past = 0;
+    for (int i = 0; i < 1000; ++i) copies_past += copy_shared(kFar, threads);
+    EXPECT_GT(copies_past, 0.99 * 3000) << threads;
+  }
+}
+
+TEST_F(StoresTo, AnUnknownPeerBecomeFarWhereThreadsShareTheCopy) {
+  for (const int threads : {1, 2, 4, 8, 16}) {
+    choice_ = {};
+    choice_.start(0);
+    copy_for(kNear, 2);
+    EXPECT_EQ(copy_shared(kNear, threads), 0);
+    EXPECT_EQ(copy_shared(kFar, threads), 0);
+    EXPECT_EQ(copy_shared(kFar, threads), 3) << threads;
+  }
+}
+
+TEST_F(StoresTo, APeerAreNotTimedWhereOtherThreadsMakeTheCopy) {
+  choice_.start(0);
+  copy_for(kNear, 2);
+  for (int i = 0; i < 10; ++i)
+    choice_.copy_shared(kPiece, [&](bool past, Choice::OwnParts& parts) {
+      EXPECT_FALSE(past);
+      SimClock::pass(kFar.through * kPiece);
+      std::thread([&] { parts.add(kPiece); }).join();
+    });
+  EXPECT_FALSE(choice_.past(kPiece));
 }
 
 TEST_F(StoresTo, APeerFollowItWhenItMoves) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/fiber_switch.h"
+#include "base/yielder.h"
 
 namespace rondo {
 namespace {
@@ -53,6 +54,7 @@ void FiberGroup::suspend(bool fresh) {
 
 void FiberGroup::run(std::span<const Task> tasks) {
   static thread_local context::pooled_fixedsize_stack stacks(kStackBytes);
+  static thread_local Yielder yielder;  // learns from the waits of all groups of this thread
   State state;
   state.tasks = tasks;
   state.members.resize(tasks.size());
@@ -100,8 +102,11 @@ void FiberGroup::run(std::span<const Task> tasks) {
     if (!alive || idle_rounds <= kBusyRounds) continue;
     if (outer != nullptr) {
       outer->suspend(state.progress);
-    } else if (idle_rounds <= kYieldingRounds) {
-      sched_yield();
+      continue;
+    }
+    if (idle_rounds == kBusyRounds + 1) yielder.begin_wait();
+    if (idle_rounds <= kYieldingRounds && yielder.may_yield()) {
+      yielder.yield();
     } else {
       group.sleep_on_bells();
     }

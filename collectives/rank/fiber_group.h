@@ -3,8 +3,9 @@
 //
 // Needed if one thread drives several ranks of a group (ncclCommInitAll's style): each must make
 // progress while another waits for it. Guarantees: round robin; if every fiber waits, the thread
-// yields the core, then sleeps on all their doorbells, at most 0.2 ms at a time. Cost: about 50 ns
-// per switch (Boost.Context); stacks are pooled per thread.
+// yields the core, hardly ever beside another program (base/yielder.h), then sleeps on all their
+// doorbells, at most 0.2 ms at a time. Cost: about 50 ns per switch (Boost.Context); stacks are
+// pooled per thread.
 #pragma once
 
 #include <functional>

@@ -63,6 +63,11 @@ std::optional<CpuList> parse_cpu_list(std::string_view text) {
   return cpus;
 }
 
+CpuList read_cpu_list(const std::string& path, const std::string& older) {
+  CpuList list = parse_cpu_list(read_small_file(path, 1 << 16).value_or("")).value_or(CpuList{});
+  return list.empty() && !older.empty() ? read_cpu_list(older) : list;
+}
+
 bool contains(const CpuList& cpus, int cpu) {
   return std::binary_search(cpus.begin(), cpus.end(), cpu);
 }

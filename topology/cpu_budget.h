@@ -29,6 +29,9 @@ std::string to_text(const CpuList& cpus);  // "": empty list
 // nullopt if the text is not such a list; "" and "\n" are the empty list.
 std::optional<CpuList> parse_cpu_list(std::string_view text);
 
+// The list of a file of /sys, or else of its older name; empty if neither has one.
+CpuList read_cpu_list(const std::string& path, const std::string& older = "");
+
 bool contains(const CpuList& cpus, int cpu);
 bool contains_all(const CpuList& cpus, const CpuList& part);  // true for an empty part
 

@@ -14,10 +14,6 @@
 namespace rondo::topology {
 namespace {
 
-CpuList read_list(const std::string& path) {
-  return parse_cpu_list(read_small_file(path, 1 << 16).value_or("")).value_or(CpuList{});
-}
-
 std::string read_word(const std::string& path) {
   std::string text = read_small_file(path, 256).value_or("");
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
@@ -50,7 +46,7 @@ void read_caches_of(const std::string& cpu_folder, HostTopology& host) {
     if (read_word(folder + "/type") == "Instruction") continue;
     const Cache cache{
         static_cast<std::uint64_t>(env::parse_bytes(read_word(folder + "/size")).value_or(0)),
-        read_list(folder + "/shared_cpu_list")};
+        read_cpu_list(folder + "/shared_cpu_list")};
     if (*level == 1 && host.l1d_bytes == 0) {
       host.l1d_bytes = cache.bytes;
       const auto line = read_number(folder + "/coherency_line_size");
@@ -61,17 +57,11 @@ void read_caches_of(const std::string& cpu_folder, HostTopology& host) {
   }
 }
 
-// The list of the first non-empty file: the newer name, then the older one.
-CpuList read_either(const std::string& newer, const std::string& older) {
-  CpuList list = read_list(newer);
-  return list.empty() ? read_list(older) : list;
-}
-
 void read_nodes(const std::string& folder, HostTopology& host) {
-  for (const int node : read_list(folder + "/online")) {
+  for (const int node : read_cpu_list(folder + "/online")) {
     const std::string base = folder + "/node" + std::to_string(node);
     host.numa_nodes.push_back(
-        {node, meminfo_bytes(base + "/meminfo", "MemTotal:"), read_list(base + "/cpulist")});
+        {node, meminfo_bytes(base + "/meminfo", "MemTotal:"), read_cpu_list(base + "/cpulist")});
   }
 }
 
@@ -79,17 +69,17 @@ void read_nodes(const std::string& folder, HostTopology& host) {
 
 void read_by_sysfs(const std::string& root, HostTopology& host) {
   const std::string system = root + "/sys/devices/system";
-  host.cpus = read_list(system + "/cpu/online");
+  host.cpus = read_cpu_list(system + "/cpu/online");
   if (host.cpus.empty()) {
     const long count = std::clamp(::sysconf(_SC_NPROCESSORS_ONLN), 1L, long{kMaxCpu});
     for (int cpu = 0; cpu < count; ++cpu) host.cpus.push_back(cpu);
   }
   for (const int cpu : host.cpus) {
     const std::string folder = system + "/cpu/cpu" + std::to_string(cpu);
-    add_once(host.physical_cores, read_either(folder + "/topology/core_cpus_list",
-                                              folder + "/topology/thread_siblings_list"));
-    add_once(host.packages, read_either(folder + "/topology/package_cpus_list",
-                                        folder + "/topology/core_siblings_list"));
+    add_once(host.physical_cores, read_cpu_list(folder + "/topology/core_cpus_list",
+                                                folder + "/topology/thread_siblings_list"));
+    add_once(host.packages, read_cpu_list(folder + "/topology/package_cpus_list",
+                                          folder + "/topology/core_siblings_list"));
     read_caches_of(folder, host);
   }
   read_nodes(system + "/node", host);

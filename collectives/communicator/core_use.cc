@@ -12,6 +12,7 @@
 #include "collectives/context/agreed_facts.h"
 #include "kernels/host/core_distance.h"
 #include "topology/cpu_budget.h"
+#include "topology/cpu_places.h"
 
 namespace rondo {
 namespace {
@@ -30,7 +31,8 @@ void choose_core(CommunicatorState& state, std::span<const InitRecord> records) 
   if (state.facts.crowded()) {
     view.core.enable();
   } else if (env::get_bool("RONDO_NUDGE")) {
-    view.nudge.enable();
+    static const auto& places = *new auto(topology::cpu_places(topology::affinity_cpus()));
+    view.nudge.enable(places);
   }
   if (view.rank != 0 || ::sysconf(_SC_NPROCESSORS_ONLN) < 2) return;
   const std::string complaint =

@@ -5,17 +5,19 @@
 // it wakes a rank near the one that woke it, and then they take turns. Ranks publish their cores
 // (shared_core.h). A rank whose wait is not over within its spins looks for peers on its own core.
 // If there is one, it limits its affinity mask to a core that no peer has published, which moves it
-// there, and restores its mask at once.
+// there, and restores its mask at once. It prefers one whose hardware threads carry no peer either,
+// and of those the nearest: one with the same last-level cache, or on the same NUMA node.
 // Guarantees: the waiting rank moves, the one that works stays; of two that wait, only one. Never
 // to a core of a peer, or one that the mask does not allow. The mask is read at each move and
-// restored as it was; if another program changes it during the move, that change stays. Whatever
-// fails (a core that has gone offline) leaves the rank where it is. At most one move of a rank
-// every 2 ms, and its moves take at most 5 % of the time: one to a core that other programs use
-// waits for its turn there. A thread that drives several ranks as fibers does not leave its own
-// ranks. Limits: a peer's core is that of its newest call, so a move may be in vain. Which cores
-// other programs use is not known. Two threads of one process that drive several ranks each do not
-// leave each other's core. Linux 6.2 and later keep a restored mask as if the program had set it:
-// a cpuset that grows later does not widen it.
+// restored as it was; if another program changes it during the move, that change stays, unless it
+// comes between the move's last two system calls (some 100 ns). Whatever fails (a core that has
+// gone offline) leaves the rank where it is. At most one move of a rank every 2 ms, and its moves
+// take at most 5 % of the time: one to a core that other programs use waits for its turn there. A
+// thread that drives several ranks as fibers does not leave its own ranks.
+// Limits: a peer's core is that of its newest call, so a move may be in vain. Which cores other
+// programs use is not known. Peers on two hardware threads of a core stay there. Two threads of one
+// process that drive several ranks each do not leave each other's core. Linux 6.2 and later keep a
+// restored mask as if the program had set it: a cpuset that grows later does not widen it.
 // Cost: nothing while data is ready; about 0.1 us for a wait that spins did not end, and one load
 // per peer at most every 100 us; a move takes four system calls.
 //
@@ -26,11 +28,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/atomics.h"
 #include "base/doorbell.h"
 #include "base/seconds.h"
+#include "topology/cpu_places.h"
 #include "transport/connection.h"
 
 namespace rondo::host {
@@ -86,7 +90,11 @@ class BasicNudge {
   static constexpr std::int64_t kBetweenLooks = 100'000;
   static constexpr std::int64_t kPausePerMove = 20;  // times the duration of the move
 
-  void enable() { enabled_ = true; }
+  // places: by CPU number; must outlive this. Empty, or too short: nothing is known of the others.
+  void enable(std::span<const topology::CpuPlace> places) {
+    places_ = places;
+    enabled_ = true;
+  }
 
   // Rank `me` is about to yield in a wait, on the thread that calls this. drives_others: the thread
   // may also drive the other ranks of its process, which are where it is.
@@ -116,17 +124,47 @@ class BasicNudge {
     return false;
   }
 
+  using Place = topology::CpuPlace;
+  Place place_of(int cpu) const {
+    const auto at = static_cast<std::size_t>(cpu);
+    return at < places_.size() ? places_[at] : Place{};
+  }
+
+  // The first of the best CPUs of `free`, behind `here` and around; -1: there is none. peers: the
+  // names of the peers' physical cores.
+  int best_of(const CoreMask& free, const CoreMask& peers, int here) const {
+    const auto is_same = [](std::uint16_t one, std::uint16_t other) {
+      return one == other && one != Place::kUnknown;
+    };
+    const Place from = place_of(here);
+    const auto value_of = [&](int cpu) {
+      const Place place = place_of(cpu);
+      const bool beside_peer = place.core != Place::kUnknown && peers.has(place.core);
+      return (beside_peer ? 0 : 4) + (is_same(place.cache, from.cache) ? 2 : 0) +
+             (is_same(place.node, from.node) ? 1 : 0);
+    };
+    const int first = free.next(here);
+    int best = first;
+    for (int cpu = first < 0 ? -1 : free.next(first); cpu >= 0 && cpu != first;
+         cpu = free.next(cpu))
+      if (value_of(cpu) > value_of(best)) best = cpu;
+    return best;
+  }
+
   // True if the mask was limited, whether or not that moved the thread.
-  static bool leave(const std::vector<PeerPort>& peers, int me, std::uint32_t here) {
+  bool leave(const std::vector<PeerPort>& peers, int me, std::uint32_t here) const {
     CoreMask before;
     if (here > CoreMask::kCores || !Cores::read_mask(before)) return false;
-    CoreMask free = before;
+    CoreMask free = before, cores_of_peers;
     for (std::size_t r = 0; r < peers.size(); ++r) {
       if (static_cast<int>(r) == me) continue;  // the kernel may have moved this rank since
       const std::uint32_t theirs = core_of(peers[r]);
-      if (theirs != 0 && theirs <= CoreMask::kCores) free.clear(static_cast<int>(theirs) - 1);
+      if (theirs == 0 || theirs > CoreMask::kCores) continue;
+      const int cpu = static_cast<int>(theirs) - 1;
+      free.clear(cpu);
+      if (place_of(cpu).core != Place::kUnknown) cores_of_peers.set(place_of(cpu).core);
     }
-    const int target = free.next(static_cast<int>(here) - 1);
+    const int target = best_of(free, cores_of_peers, static_cast<int>(here) - 1);
     if (target < 0) return false;
     std::uint32_t& own = peers[static_cast<std::size_t>(me)].steps->core;
     // Before the move, which lets the peer run: it must not leave this core too.
@@ -140,6 +178,7 @@ class BasicNudge {
   }
 
   bool enabled_ = false;
+  std::span<const Place> places_;
   std::int64_t next_look_ = 0;
 };
 

@@ -72,7 +72,7 @@ class Nudges : public testing::Test {
     SimCores::calls = 0;
     SimCores::meddle.reset();
     SimCores::while_moving = nullptr;
-    nudge_.enable();
+    nudge_.enable({});
   }
   void look(bool drives_others = false) { nudge_.look(ports_, 0, drives_others); }
   // Another rank comes to this rank's core.
@@ -102,7 +102,7 @@ TEST_F(Nudges, AreOffUnlessEnabled) {
 TEST_F(Nudges, OnlyOneOfTwoRanksThatMeetMoves) {
   look();
   Tried other;
-  other.enable();
+  other.enable({});
   SimCores::on = 1;  // rank 2's thread
   SimCores::calls = 0;
   other.look(ports_, 2, false);
@@ -112,7 +112,7 @@ TEST_F(Nudges, OnlyOneOfTwoRanksThatMeetMoves) {
 
 TEST_F(Nudges, OnlyOneMovesWhereThePeerRunsDuringTheMove) {
   Tried other;
-  other.enable();
+  other.enable({});
   std::uint32_t peers_core = 0;
   SimCores::while_moving = [&] {
     const std::uint32_t moved_to = std::exchange(SimCores::on, 1);
@@ -201,6 +201,54 @@ TEST_F(Nudges, MoveNobodyIfAllUsableCoresCarryPeers) {
   EXPECT_EQ(SimCores::calls, 1) << "only reads the mask";
 }
 
+// The machine of the next tests: CPUs by physical core, cache and node.
+using topology::CpuPlace;
+const std::vector<CpuPlace> kNeighbouringThreads = {{0, 0, 0}, {0, 0, 0}, {2, 0, 0}, {2, 0, 0}};
+
+TEST_F(Nudges, PreferACoreOfWhichNoHardwareThreadCarriesAPeer) {
+  lines_[1].core = 0;
+  nudge_.enable(kNeighbouringThreads);
+  look();
+  EXPECT_EQ(SimCores::on, 3u) << "not 2, beside rank 2";
+}
+
+TEST_F(Nudges, TakeAHardwareThreadBesideAPeerIfThereIsNoOther) {
+  SimCores::mask = mask_of({0, 1});
+  lines_[1].core = 0;
+  nudge_.enable(kNeighbouringThreads);
+  look();
+  EXPECT_EQ(SimCores::on, 2u);
+}
+
+TEST_F(Nudges, PreferTheSameCacheThenTheSameNode) {
+  const std::vector<CpuPlace> machine = {{0, 0, 0}, {1, 1, 1}, {2, 2, 0}, {3, 0, 0}};
+  lines_[1].core = 0;
+  nudge_.enable(machine);
+  look();
+  EXPECT_EQ(SimCores::on, 4u) << "CPU 3: the same cache";
+  meet_again();
+  lines_[1].core = 1;
+  SimCores::time += Tried::kBetweenMoves;
+  look();
+  EXPECT_EQ(SimCores::on, 3u) << "CPU 2: the same node";
+}
+
+TEST_F(Nudges, TakeAWholeCoreOfAnotherNodeRatherThanAThreadBesideAPeer) {
+  const std::vector<CpuPlace> machine = {{0, 0, 0}, {0, 0, 0}, {2, 2, 2}};
+  lines_[1].core = 0;
+  nudge_.enable(machine);
+  look();
+  EXPECT_EQ(SimCores::on, 3u);
+}
+
+TEST_F(Nudges, GoByTheNumberWhereTheMachineIsUnknown) {
+  const std::vector<CpuPlace> only_of_here = {{0, 0, 0}};
+  lines_[1].core = 0;
+  nudge_.enable(only_of_here);
+  look();
+  EXPECT_EQ(SimCores::on, 2u);
+}
+
 TEST_F(Nudges, StayInAMaskOfOneCore) {
   SimCores::mask = mask_of({0});
   look();
@@ -276,7 +324,7 @@ TEST(HostCores, AThreadLeavesThePeersCoreAndKeepsItsMask) {
       EXPECT_TRUE(HostCores::set_mask(mask_of({first})));
       EXPECT_TRUE(HostCores::set_mask(both));
       Nudge nudge;
-      nudge.enable();
+      nudge.enable({});
       nudge.look(ports, 0, false);
       CoreMask now;
       EXPECT_TRUE(HostCores::read_mask(now));

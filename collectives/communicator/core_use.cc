@@ -41,12 +41,13 @@ void choose_core(CommunicatorState& state, std::span<const InitRecord> records) 
   if (!complaint.empty() && !complained.exchange(true)) RONDO_WARN("{}", complaint);
 }
 
-// Ranks that share cores keep each other from answering; to them distance is the least cost.
+// Ranks that share cores keep each other from answering; to them distance is the least cost. A rank
+// whose stores are fixed answers too: its peers may not know theirs.
 void choose_stores(CommunicatorState& state, const std::string& stores) {
   host::HostRank& view = state.host;
-  if (stores != "auto") return view.stores.fix(stores == "1");
   const bool measures = !state.facts.crowded() && !state.on_device;
   const double ns = measures ? host::CoreDistance<>(view.peers, view.rank).farthest() : 0;
+  if (stores != "auto") return view.stores.fix(stores == "1");
   view.stores.start(ns);
   if (ns > 0)
     RONDO_INFO(kInit, "rank {}: a cache line needs {:.0f} ns to the farthest rank of this host{}",

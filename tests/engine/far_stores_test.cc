@@ -3,11 +3,14 @@
 // not agree on them. The suites of calls on one host run once more with them: engine.past.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 
 #include "tests/support/check_call.h"
 #include "tests/support/engine_rank.h"
 #include "tests/support/processes.h"
+#include "tests/support/tagged_messages_seam.h"
+#include "topology/cpu_budget.h"
 
 namespace rondo::test {
 namespace {
@@ -54,6 +57,28 @@ TEST_P(FarStores, OfSomeRanksChangeNoByte) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, FarStores, testing::Values(2, 3, 5, 8));
+
+// Ranks that do not run at the same time find nothing; then the next try counts.
+TEST(FarStoresOfOneRank, ThatAreFixedLetTheOthersMeasure) {
+  if (topology::usable_cores() < 2) GTEST_SKIP() << "one CPU";
+  RankProcesses ranks(2, short_timeouts(), [](EngineRank& seat) {
+    setenv("RONDO_NT_STORES", seat.rank == 0 ? "1" : "auto", 1);
+    const auto until =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(kLongestWait);
+    while (seat.board.seats[1].value.load() == 0) {
+      if (std::chrono::steady_clock::now() > until)
+        return seat.expect(false, "nothing is measured");
+      const auto child = seat.comm->split(0, seat.rank, short_timeouts(), {}).value();
+      const auto box = TaggedMessages::open(child, 64).value();
+      const double ns = TaggedMessagesSeam::state(*box).host.stores.exchange_ns();
+      if (seat.rank == 0) seat.expect(ns == 0, "a choice that is fixed has no use for it");
+      if (seat.rank == 1) seat.mine().value.store(ns > 0 ? 1 : 0);
+      seat.board.meet();
+    }
+  });
+  ASSERT_TRUE(ranks.wait_exits());
+  ranks.check_expectations();
+}
 
 TEST(FarStoresOfAnUnknownKind, OfOneRankAreAnErrorOnAll) {
   RankProcesses ranks(3, joined_by_its_ranks(""), [](EngineRank& seat) {

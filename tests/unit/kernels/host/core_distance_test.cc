@@ -8,8 +8,22 @@
 #include <set>
 #include <thread>
 
+#include "collectives/rank/fiber_group.h"
+
 namespace rondo::host {
 namespace {
+
+// Ranks as fibers of one thread, which take turns: each load takes 10 ns and ends a turn.
+struct InTurn : HostAtomics {
+  static inline std::int64_t time = 0;
+
+  static std::int64_t now() { return time; }
+  static std::uint64_t load_acquire(const std::uint64_t& word) {
+    time += 10;
+    FiberGroup::current()->suspend(true);
+    return HostAtomics::load_acquire(word);
+  }
+};
 
 class Distances : public testing::Test {
  protected:
@@ -19,12 +33,12 @@ class Distances : public testing::Test {
     ports_.assign(static_cast<std::size_t>(ranks), PeerPort{});
     for (std::size_t r = 0; r < lines_.size(); ++r) ports_[r].steps = &lines_[r];
   }
-  // Ranks `absent` and above do not measure. The distance that each of the others found.
-  std::vector<double> measure(int ranks, int absent) {
+  // Only the first ranks measure. The largest distance that each of them found.
+  std::vector<double> measure(int ranks, int present) {
     begin(ranks);
-    std::vector<double> found(static_cast<std::size_t>(absent), -1);
+    std::vector<double> found(static_cast<std::size_t>(present), -1);
     std::vector<std::thread> threads;
-    for (int r = 0; r < absent; ++r)
+    for (int r = 0; r < present; ++r)
       threads.emplace_back([this, r, &found] {
         found[static_cast<std::size_t>(r)] = CoreDistance<>(ports_, r).farthest();
       });
@@ -63,10 +77,43 @@ TEST_F(Distances, AreFoundBetweenTwo) {
   }
 }
 
+// Each begins 50 us after the one before.
+TEST_F(Distances, OfAllWhoArePresentAreFoundInTimeIfOneIsAbsent) {
+  constexpr std::int64_t kSkew = 50'000;
+  for (const int ranks : {2, 3, 4, 5, 8})
+    for (int absent = 0; absent < ranks; ++absent) {
+      SCOPED_TRACE(testing::Message() << absent << " of " << ranks);
+      begin(ranks);
+      const std::int64_t begun = InTurn::time;
+      std::vector<std::vector<double>> found(ports_.size());
+      std::vector<std::int64_t> took(ports_.size());
+      std::uint8_t parked = 0;
+      std::uint32_t bell = 0;
+      std::vector<FiberGroup::Task> tasks;
+      for (int r = 0; r < ranks; ++r) {
+        const auto measure = [&, r] {
+          const std::int64_t start = begun + r * kSkew;
+          while (InTurn::now() < start) InTurn::load_acquire(lines_[0].step);
+          found[static_cast<std::size_t>(r)] = CoreDistance<InTurn>(ports_, r).to_all();
+          took[static_cast<std::size_t>(r)] = InTurn::now() - start;
+        };
+        if (r != absent) tasks.push_back({measure, &parked, &bell});
+      }
+      FiberGroup::run(tasks);
+      for (int r = 0; r < ranks; ++r)
+        for (int peer = 0; peer < ranks && r != absent; ++peer)
+          EXPECT_EQ(found[r][peer] > 0, peer != r && peer != absent) << r << " to " << peer;
+      const int rounds = ranks + ranks % 2 - 1, from_look_to_look = 64 * 10 * ranks;
+      const std::int64_t longest =
+          2 * CoreDistance<>::kLongest + rounds * CoreDistance<>::kLongestPair + from_look_to_look;
+      for (const std::int64_t ns : took) EXPECT_LE(ns, longest);
+    }
+}
+
 TEST_F(Distances, EndIfRanksAreAbsent) {
   for (const int ranks : {1, 2, 3, 5, 8})
-    for (int absent = 1; absent <= ranks; ++absent)
-      for (const double ns : measure(ranks, absent)) EXPECT_GE(ns, 0) << ranks << ", " << absent;
+    for (int present = 1; present <= ranks; ++present)
+      for (const double ns : measure(ranks, present)) EXPECT_GE(ns, 0) << ranks << ", " << present;
   EXPECT_EQ(measure(1, 1), std::vector<double>{0});
   EXPECT_EQ(measure(2, 1), std::vector<double>{0}) << "nobody answered";
 }

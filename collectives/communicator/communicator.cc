@@ -131,7 +131,8 @@ Communicator::MemoryUse Communicator::memory() const {
   use.shared_bytes = state_->committed_bytes + state_->connections->committed_bytes() +
                      (state_->host.recorder.records() ? sizeof(TraceRing) : 0);
   use.private_bytes = sizeof(CommunicatorState) +
-                      state_->host.peers.size() * (sizeof(PeerPort) + 3 * sizeof(std::uint64_t)) +
+                      state_->host.peers.size() * (sizeof(PeerPort) + sizeof(host::StoreChoice) +
+                                                   3 * sizeof(std::uint64_t)) +
                       state_->members.ranks.size() * sizeof(RankFacts);
   if (!state_->device) return use;
   const gpu::GpuMemoryUse on_gpu = state_->device->memory();

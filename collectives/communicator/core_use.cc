@@ -46,9 +46,15 @@ void choose_core(CommunicatorState& state, std::span<const InitRecord> records) 
 void choose_stores(CommunicatorState& state, const std::string& stores) {
   host::HostRank& view = state.host;
   const bool measures = !state.facts.crowded() && !state.on_device;
-  const double ns = measures ? host::CoreDistance<>(view.peers, view.rank).farthest() : 0;
-  if (stores != "auto") return view.stores.fix(stores == "1");
-  view.stores.start(ns);
+  std::vector<double> distances(view.peers.size());
+  if (measures) distances = host::CoreDistance<>(view.peers, view.rank).to_all();
+  const auto choose = [&](host::StoreChoice& choice, double ns) {
+    return stores == "auto" ? choice.start(ns) : choice.fix(stores == "1");
+  };
+  for (const double ns : distances) choose(view.stores_to.emplace_back(), ns);
+  const double ns = *std::max_element(distances.begin(), distances.end());
+  choose(view.stores, ns);
+  if (stores != "auto") return;
   if (ns > 0)
     RONDO_INFO(kInit, "rank {}: a cache line needs {:.0f} ns to the farthest rank of this host{}",
                state.members.rank, ns,

@@ -6,6 +6,7 @@
 // numbers agree between ranks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -59,7 +60,7 @@ template <class A = DoorbellAtomics>  // an Atomics policy, see base/doorbell.h
 struct BasicHostRank {
   int rank = 0;  // local rank in this view
   int size = 1;
-  std::vector<int> global;      // by rank of the view: its rank in the communicator
+  std::vector<int> global;      // by rank of the view: its rank in the communicator, ascending
   std::vector<PeerPort> peers;  // all ranks of the view, this one included
   std::size_t slot_bytes = 0;   // size of one staging slot
   bool all_same_process = false;
@@ -69,7 +70,8 @@ struct BasicHostRank {
   SharedCore<A> core;
   Nudge nudge;
   Sharing sharing;
-  StoreChoice stores;
+  StoreChoice stores;                  // of what several ranks of the host read next
+  std::vector<StoreChoice> stores_to;  // by rank of the view: of what only that one reads
   CallRecorder recorder;
   RankHooks hooks;
   bool commit(void* at, std::size_t bytes) { return hooks.on_commit(hooks.owner, at, bytes); }
@@ -95,6 +97,12 @@ struct BasicHostRank {
   std::uint64_t staged_bytes = 0, read_bytes = 0;
 
   const PeerPort& self() const { return peers[rank]; }
+  // The stores of slots that only that rank of the communicator reads.
+  StoreChoice& stores_for(int reader) {
+    const auto at = static_cast<std::size_t>(
+        std::lower_bound(global.begin(), global.end(), reader) - global.begin());
+    return at < stores_to.size() && global[at] == reader ? stores_to[at] : stores;
+  }
   // Tag in the slots of the newest announced call: the call's number and a short hash of the call
   // history. Ranks that made the same calls have equal tags.
   std::uint32_t call_tag() const {

@@ -71,8 +71,9 @@ bool run_messages(HostRank& rank, std::span<Message> messages) {
           messages.begin(), messages.begin() + i,
           [&](const Message& m) { return !m.finished && m.connection == message.connection; });
       if (behind) continue;
-      const Advance how =
-          message.is_send ? advance_send(rank.stores, message) : advance_receive(message);
+      const Advance how = message.is_send
+                              ? advance_send(rank.stores_for(message.connection->peer), message)
+                              : advance_receive(message);
       if (how == Advance::kMismatch) mismatched = &message;
       if (how == Advance::kSome) moved = true;
       if (message.finished) {

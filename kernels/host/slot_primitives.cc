@@ -73,6 +73,10 @@ const void* SlotPrimitives::operand(const Chunk& c, Own own) {
   return shared_.scratch;
 }
 
+void SlotPrimitives::fill_slot(Connection& to, const void* from, std::size_t bytes) {
+  fill(shared_.rank.stores_for(to.peer), to, from, bytes);
+}
+
 void SlotPrimitives::move(const Chunk& c, Own own, bool keep) {
   // Without neighbours a chunk may be longer than a slot, because it passes through none.
   const bool alone = to_[0] == nullptr && to_[1] == nullptr;
@@ -87,7 +91,7 @@ void SlotPrimitives::move(const Chunk& c, Own own, bool keep) {
   if (!ready(c, kSends)) return;
   const void* from = operand(c, own);
   for (Connection* connection : to_)
-    if (connection != nullptr) fill(shared_.rank.stores, *connection, from, c.count * element_);
+    if (connection != nullptr) fill_slot(*connection, from, c.count * element_);
   if (keep) copy_bytes(output(c), from, c.count * element_, false);
   hand_over(c, kSends);
 }
@@ -98,8 +102,7 @@ void SlotPrimitives::pass(const Chunk& c, Ways ways) {
   assert(from_[0] != nullptr);
   const std::byte* from = ReceiveEnd<>(*from_[0]).slot();
   for (Connection* connection : to_)
-    if ((ways & kSends) && connection != nullptr)
-      fill(shared_.rank.stores, *connection, from, c.count * element_);
+    if ((ways & kSends) && connection != nullptr) fill_slot(*connection, from, c.count * element_);
   copy_bytes(output(c), from, c.count * element_, false);
   hand_over(c, ways);
 }
@@ -126,11 +129,13 @@ void SlotPrimitives::combine(const Chunk& c, Ways ways, const void* const* sourc
                              bool keep, bool finished) {
   void* targets[3];
   int target_count = 0, streamed = 0;
-  for (const bool local : {true, false})
+  const auto goes_past = [&](const Connection& to) {
+    return is_local(to) && shared_.rank.stores_for(to.peer).past(c.count * element_);
+  };
+  for (const bool past : {true, false})
     for (Connection* connection : to_)
-      if ((ways & kSends) && connection != nullptr && is_local(*connection) == local)
-        targets[target_count++] = SendEnd<>(*connection).slot(), streamed += local ? 1 : 0;
-  if (!shared_.rank.stores.past(c.count * element_)) streamed = 0;
+      if ((ways & kSends) && connection != nullptr && goes_past(*connection) == past)
+        targets[target_count++] = SendEnd<>(*connection).slot(), streamed += past ? 1 : 0;
   if (keep) targets[target_count++] = output(c);
   assert(target_count > 0 && supported(shared_.call.type, shared_.call.op));
   reduce_function(shared_.call.type,

@@ -65,6 +65,7 @@ class SlotPrimitives {
   const void* operand(const Chunk& c, Own own);
   void hand_over(const Chunk& c, Ways ways);  // sends the filled slots, frees the read ones
 
+  void fill_slot(Connection& to, const void* from, std::size_t bytes);
   void move(const Chunk& c, Own own, bool keep);  // sends own data to the next ranks
   void pass(const Chunk& c, Ways ways);           // stores data of the previous rank, forwards it
   void reduce(const Chunk& c, Ways ways, Own own, bool keep, bool finished);

@@ -6,13 +6,16 @@
 // the writer's cache. On cores that are far, it is most of a call. There non-temporal stores are up
 // to ten times faster for the writer, and the reader takes the data from memory.
 //
+// A rank has a choice for each peer that alone reads what it stores (slots of connections), and one
+// for what several peers read, by the farthest of them.
+//
 // The choice begins with the exchange of a cache line that was measured at init (core_distance.h).
 // Later the rank's own copies decide, because threads move and so do the cores of a virtual
 // machine. Three slow copies in a row through the cache begin the other way; there one copy in
 // 10 ms goes through the cache. Past it must be faster by more than what readers lose, because the
 // source may be what is slow. Of a copy that helper threads share, the rank's own part is timed:
 // what a store costs does not depend on how many threads store at once.
-// Guarantees: only speed depends on the choice, and it is this rank's own: peers need not know it.
+// Guarantees: only speed depends on a choice, and it is this rank's own: peers need not know it.
 // A copy past the caches ends with a fence, so that the step that publishes the data follows it.
 // Cost: a comparison for small pieces; two reads of the tick counter from kTimedFrom bytes on.
 //
@@ -49,7 +52,7 @@ class BasicStoreChoice {
   static constexpr std::int64_t kTryAgainNs = 10'000'000;
   static constexpr std::int64_t kHoldNs = 1'000'000'000;  // after the other way was no better
 
-  // When the communicator is made. exchange_ns: with the farthest peer; 0: unknown.
+  // When the communicator is made. exchange_ns: with the farthest reader; 0: unknown.
   void start(double exchange_ns) {
     started_ = Clock::reading();
     exchange_ns_ = exchange_ns;

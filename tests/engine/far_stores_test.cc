@@ -3,7 +3,6 @@
 // not agree on them. The suites of calls on one host run once more with them: engine.past.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdlib>
 
 #include "tests/support/check_call.h"
@@ -58,23 +57,19 @@ TEST_P(FarStores, OfSomeRanksChangeNoByte) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, FarStores, testing::Values(2, 3, 5, 8));
 
-// Ranks that do not run at the same time find nothing; then the next try counts.
+// What a rank with fixed stores has said at init, which a peer that measures waits for.
 TEST(FarStoresOfOneRank, ThatAreFixedLetTheOthersMeasure) {
-  if (topology::usable_cores() < 2) GTEST_SKIP() << "one CPU";
-  RankProcesses ranks(2, short_timeouts(), [](EngineRank& seat) {
+  if (topology::usable_cores() < 2) GTEST_SKIP() << "ranks that share cores measure nothing";
+  RankProcesses ranks(2, joined_by_its_ranks(""), [](EngineRank& seat) {
     setenv("RONDO_NT_STORES", seat.rank == 0 ? "1" : "auto", 1);
-    const auto until =
-        std::chrono::steady_clock::now() + std::chrono::duration<double>(kLongestWait);
-    while (seat.board.seats[1].value.load() == 0) {
-      if (std::chrono::steady_clock::now() > until)
-        return seat.expect(false, "nothing is measured");
-      const auto child = seat.comm->split(0, seat.rank, short_timeouts(), {}).value();
-      const auto box = TaggedMessages::open(child, 64).value();
-      const double ns = TaggedMessagesSeam::state(*box).host.stores.exchange_ns();
-      if (seat.rank == 0) seat.expect(ns == 0, "a choice that is fixed has no use for it");
-      if (seat.rank == 1) seat.mine().value.store(ns > 0 ? 1 : 0);
-      seat.board.meet();
-    }
+    const Status joined = seat.join(short_timeouts());
+    if (!joined.ok()) return seat.expect(false, joined.error().text);
+    const auto box = TaggedMessages::open(seat.comm, 64).value();
+    host::HostRank& view = TaggedMessagesSeam::state(*box).host;
+    seat.expect(HostAtomics::load_relaxed(view.self().steps->echo) > 0 || seat.rank == 1,
+                "a fixed rank does not answer");
+    seat.expect(view.stores_for(1 - seat.rank).exchange_ns() == view.stores.exchange_ns(),
+                "the only peer has another distance than the farthest");
   });
   ASSERT_TRUE(ranks.wait_exits());
   ranks.check_expectations();

@@ -8,6 +8,8 @@
 #include <random>
 #include <thread>
 
+#include "kernels/host/host_rank.h"
+
 namespace rondo::host {
 namespace {
 
@@ -192,6 +194,21 @@ TEST_F(StoresTo, APeerInSmallPiecesAreNotTimed) {
       SimClock::pass(1e6);
     });
   EXPECT_FALSE(choice_.past(kPiece));
+}
+
+// Ranks 2, 5 and 9 of a communicator are on one host, and 9 is far.
+TEST(StoresOfARank, AreChosenByTheReaderOfASlot) {
+  HostRank rank;
+  rank.global = {2, 5, 9};
+  rank.stores_to.resize(3);
+  rank.stores_to[1].start(50);
+  rank.stores_to[2].start(240);
+  rank.stores.start(240);
+  constexpr std::size_t kSlot = 64 << 10;
+  EXPECT_FALSE(rank.stores_for(5).past(kSlot));
+  EXPECT_TRUE(rank.stores_for(9).past(kSlot));
+  EXPECT_TRUE(rank.stores.past(kSlot)) << "for several readers, the farthest counts";
+  EXPECT_EQ(&rank.stores_for(7), &rank.stores) << "on another host";
 }
 
 }  // namespace

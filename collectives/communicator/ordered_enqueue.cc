@@ -33,9 +33,12 @@ Status agree_on_leaves(const gpu::RankWork& work) {
   return ok_status();
 }
 
-Status agree(std::span<const gpu::RankWork> works) {
-  if (works.size() == 1) return agree_on_leaves(works.front());
-  return gpu::launch_at_once(works, agree_on_leaves);
+// The results, by work.
+std::vector<Status> agree(std::span<const gpu::RankWork> works) {
+  std::vector<Status> results;
+  if (works.size() > 1) return gpu::results_at_once(works, agree_on_leaves);
+  results.push_back(agree_on_leaves(works.front()));
+  return results;
 }
 
 // Takes the first n calls out of a work.
@@ -43,6 +46,12 @@ gpu::RankWork take(gpu::RankWork& work, std::size_t n) {
   const gpu::RankWork taken{work.state, work.calls.first(n)};
   work.calls = work.calls.subspan(n);
   return taken;
+}
+
+// After a fault: the others' calls go on.
+void drop(std::span<gpu::RankWork> works, const RankState* of) {
+  for (gpu::RankWork& work : works)
+    if (work.state == of) work.calls = {};
 }
 
 }  // namespace
@@ -54,17 +63,13 @@ bool has_ordered(std::span<const gpu::RankWork> works) {
 }
 
 Status enqueue_with_ordered(std::span<gpu::RankWork> works) {
-  for (gpu::RankWork& work : works) {
-    const auto all = std::remove_if(work.calls.begin(), work.calls.end(), [](const Call& call) {
-      return is_ordered_call(call) && call.record.count == 0;
-    });
-    work.calls = work.calls.first(static_cast<std::size_t>(all - work.calls.begin()));
+  for (gpu::RankWork& work : works)
     std::stable_partition(work.calls.begin(), work.calls.end(), [](const Call& call) {
       return !is_point_to_point(call) && !is_one_sided(call);
     });
-  }
+  Status first_error = ok_status();
   while (true) {
-    std::vector<gpu::RankWork> plain, ordered;
+    std::vector<gpu::RankWork> plain, ordered, agreed;
     for (gpu::RankWork& work : works) {
       const auto next = std::find_if(work.calls.begin(), work.calls.end(), is_ordered_call);
       const auto before = static_cast<std::size_t>(next - work.calls.begin());
@@ -73,9 +78,17 @@ Status enqueue_with_ordered(std::span<gpu::RankWork> works) {
     if (!plain.empty()) RONDO_CHECK_OK(gpu::enqueue_together(plain));
     for (gpu::RankWork& work : works)
       if (!work.calls.empty()) ordered.push_back(take(work, 1));
-    if (ordered.empty()) return ok_status();
-    RONDO_CHECK_OK(agree(ordered));
-    RONDO_CHECK_OK(gpu::enqueue_together(ordered));
+    if (ordered.empty()) return first_error;
+    std::vector<Status> results = agree(ordered);
+    for (std::size_t i = 0; i < ordered.size(); ++i) {
+      if (!results[i].ok()) {
+        if (first_error.ok()) first_error = std::move(results[i]);
+        if (!ordered[i].state->faults.standing().ok()) drop(works, ordered[i].state);
+      } else if (ordered[i].calls.front().record.count > 0) {
+        agreed.push_back(ordered[i]);
+      }
+    }
+    if (!agreed.empty()) RONDO_CHECK_OK(gpu::enqueue_together(agreed));
   }
 }
 

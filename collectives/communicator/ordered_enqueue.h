@@ -7,9 +7,11 @@
 // only after the one before. Messages, puts and signals come last, as in every group.
 //
 // Guarantees: calls and their order are those of gpu::enqueue_together(). Leaves that do not make
-// up the tree are the same error on all ranks, which go on; other calls, or other counts, types and
-// operations, are a fault that names both. Every wait ends (meet_in_order()). Cost: an exchange by
-// the host for each ordered call, on a thread a rank if a group has several ranks; nothing else.
+// up the tree are the same error on all ranks, which go on: also with the group's other calls, of
+// this communicator and of others, for which other ranks may wait. Other calls, or other counts
+// (also 0), types and operations, are a fault that names both. Every wait ends (meet_in_order()).
+// Cost: an exchange by the host for each ordered call, on a thread a rank if a group has several
+// ranks; nothing else.
 #pragma once
 
 #include <span>

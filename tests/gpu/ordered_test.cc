@@ -260,19 +260,82 @@ TEST_P(OrderedBesideOthers, BadLeavesAreTheSameErrorOnAllRanksWhichGoOn) {
   });
 }
 
-TEST_P(OrderedBesideOthers, OtherCallsAreNamedOnAllRanks) {
+// Rank 0 calls in a group of two communicators, one of which has bad leaves; the others call one
+// after another. What has no error must happen, on all ranks.
+TEST_P(OrderedBesideOthers, BadLeavesOfOneCommunicatorHoldUpNoOther) {
   run([](NcclRank& seat) {
-    Doubled made(seat);
-    EXPECT_NE(
-        rondoAllReduceOrdered(made.leaves.data(), made.sum.data(), seat.rank == 0 ? 2 : 3,
-                              ncclFloat32, ncclSum, 2 * seat.size, 2 * seat.rank, 2, rondoRoundOnce,
-                              seat.comm, static_cast<cudaStream_t>(seat.stream)),
-        ncclSuccess);
-    const std::string text = ncclGetLastError(seat.comm);
-    EXPECT_NE(text.find("AllReduceOrdered(count 2, float32, sum"), std::string::npos) << text;
-    EXPECT_NE(text.find("count 3"), std::string::npos) << text;
-    NCCL_OK(ncclCommAbort(seat.comm));
-    seat.comm = nullptr;
+    Doubled of_all(seat), after(seat), of_two(seat);
+    ncclComm_t two = nullptr;
+    NCCL_OK(
+        ncclCommSplit(seat.comm, seat.rank < 2 ? 0 : NCCL_SPLIT_NOCOLOR, seat.rank, &two, nullptr));
+    const auto call_of_two = [&](int first) {
+      return rondoAllReduceOrdered(of_two.leaves.data(), of_two.sum.data(), 8, ncclFloat32, ncclSum,
+                                   4, first, 2, rondoRoundNode, two,
+                                   static_cast<cudaStream_t>(seat.stream));
+    };
+    if (seat.rank == 0) {
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(call_of_two(0));
+      NCCL_OK(of_all.call(seat.stream));
+      EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    } else {
+      if (seat.rank == 1) {
+        EXPECT_EQ(call_of_two(0), ncclInvalidUsage);
+      }
+      NCCL_OK(of_all.call(seat.stream));
+    }
+    EXPECT_EQ(of_all.wrong(1), "");
+    NCCL_OK(after.call(seat.stream));
+    EXPECT_EQ(after.wrong(1), "");
+    if (two != nullptr) {
+      NCCL_OK(call_of_two(2 * seat.rank));
+      float sum = 0;
+      of_two.sum.get(seat.stream);
+      std::memcpy(&sum, of_two.sum.host(), sizeof(sum));
+      EXPECT_EQ(sum, 6) << "a good call after the bad one";
+      NCCL_OK(ncclCommDestroy(two));
+    }
+  });
+}
+
+class OtherOrderedCalls : public OrderedOnGpus {
+ protected:
+  // Rank 0 passes the first count, all others the second.
+  void expect_named(std::size_t first, std::size_t second) const {
+    run([&](NcclRank& seat) {
+      Doubled made(seat);
+      EXPECT_NE(rondoAllReduceOrdered(made.leaves.data(), made.sum.data(),
+                                      seat.rank == 0 ? first : second, ncclFloat32, ncclSum,
+                                      2 * seat.size, 2 * seat.rank, 2, rondoRoundOnce, seat.comm,
+                                      static_cast<cudaStream_t>(seat.stream)),
+                ncclSuccess);
+      const std::string text = ncclGetLastError(seat.comm);
+      EXPECT_NE(text.find(fmt::format("AllReduceOrdered(count {}, float32, sum", first)),
+                std::string::npos)
+          << text;
+      EXPECT_NE(text.find(fmt::format("count {}", second)), std::string::npos) << text;
+      NCCL_OK(ncclCommAbort(seat.comm));
+      seat.comm = nullptr;
+    });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Of, OtherOrderedCalls,
+                         testing::Values(NamedLayout{"threads_on_one_gpu", {{{0, 0, 0, 0}}}},
+                                         NamedLayout{"processes", {{{0}, {1}, {0, 1}}}},
+                                         NamedLayout{"hosts", {{{0}, {1}}, {"a", "b"}}}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(OtherOrderedCalls, AreNamedOnAllRanks) { expect_named(2, 3); }
+TEST_P(OtherOrderedCalls, AreNamedIfARankHasNoElements) { expect_named(0, 3); }
+
+TEST_P(OrderedBesideOthers, WithoutElementsAreNothingOnAllRanks) {
+  run([](NcclRank& seat) {
+    Doubled after(seat);
+    NCCL_OK(rondoAllReduceOrdered(nullptr, nullptr, 0, ncclFloat32, ncclSum, 2 * seat.size,
+                                  2 * seat.rank, 2, rondoRoundOnce, seat.comm,
+                                  static_cast<cudaStream_t>(seat.stream)));
+    NCCL_OK(after.call(seat.stream));
+    EXPECT_EQ(after.wrong(1), "");
   });
 }
 

@@ -68,9 +68,10 @@ class RelaxedCapture {
 // all that the kernel waits for.
 bool blocking_launches();
 
-// For blocking_launches(): kernels that wait for each other, each launched by its own thread.
+// Runs launch(spot) for each of `spots`, each on its own thread, which has this thread's device.
+// The results, in their order.
 template <class Uses, class Launch>
-Status launch_at_once(const Uses& spots, const Launch& launch) {
+std::vector<Status> results_at_once(const Uses& spots, const Launch& launch) {
   std::vector<Status> results(spots.size());
   std::vector<Thread> threads(spots.size());
   for (std::size_t i = 0; i < spots.size(); ++i) {
@@ -88,7 +89,14 @@ Status launch_at_once(const Uses& spots, const Launch& launch) {
   }
   for (Thread& thread : threads)
     if (thread.joinable()) thread.join();
-  for (const Status& result : results) RONDO_CHECK_OK(result);
+  return results;
+}
+
+// For blocking_launches(): kernels that wait for each other. Returns the first error.
+template <class Uses, class Launch>
+Status launch_at_once(const Uses& spots, const Launch& launch) {
+  for (Status& result : results_at_once(spots, launch))
+    if (!result.ok()) return std::move(result);
   return ok_status();
 }
 

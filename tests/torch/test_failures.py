@@ -22,6 +22,7 @@ from ranks import (
     with_enough_time,
 )
 from rondo.torch import process_group
+from torch._C._distributed_c10d import ErrorType
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
@@ -198,6 +199,27 @@ def test_abort_ends_what_runs_here_and_there(rank, size):
         with pytest.raises(dist.DistBackendError, match="abort|rank 0"):
             for _ in range(2):  # the first may be satisfied by what rank 0 sent before it aborted
                 dist.all_reduce(torch.ones(4))
+
+
+def errors_of(group):
+    """As the group says, and as its backend does."""
+    return {group.get_error(), group._get_backend(torch.device("cpu")).get_error()}
+
+
+@ranks(2, hosts=(1, 2))
+def test_get_error_is_what_ended_the_group(rank, size):
+    late, lost = impatient_group(1), dist.new_group([0, 1])
+    assert errors_of(late) == errors_of(lost) == {ErrorType.SUCCESS}
+    if rank == 0:
+        with pytest.raises(dist.DistBackendError, match="waited 1 s for rank 1"):
+            dist.all_reduce(torch.ones(4), group=late)
+        assert errors_of(late) == {ErrorType.TIMEOUT}
+    with pytest.raises(dist.DistBackendError, match="rank . called .* and rank . called"):
+        dist.all_reduce(torch.ones(4 + rank), group=lost)
+    assert errors_of(lost) == {ErrorType.COMM_ERROR}
+    for group in (late, lost):
+        group.abort()
+        assert errors_of(group) == {ErrorType.SUCCESS}
 
 
 @ranks(3)

@@ -80,6 +80,9 @@ class RondoBackend(Backend):
     def abort(self) -> None:
         self._rondo.abort()
 
+    def get_error(self) -> c10d.ErrorType:
+        return self._rondo.get_error()
+
     @property
     def supports_reconfigure(self) -> bool:
         return self._rondo.supports_reconfigure

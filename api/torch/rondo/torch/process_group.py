@@ -21,10 +21,11 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import ErrorType
 
 from rondo.torch.groups import pass_monitored_barrier
 from rondo.torch.hooks import Hooks, RondoBackend
-from rondo.torch.library import SUCCESS, check, error_now, lib
+from rondo.torch.library import IN_PROGRESS, SUCCESS, TIMEOUT, check, error_now, lib
 from rondo.torch.meeting import Meeting
 from rondo.torch.memory import Buffers, shared_tensor
 from rondo.torch.moves import Messages, Moves
@@ -273,6 +274,17 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         self, timeout: timedelta | None = None, wait_all_ranks: bool = False
     ) -> None:
         pass_monitored_barrier(self, timeout, wait_all_ranks)
+
+    def get_error(self) -> ErrorType:
+        """Of the fault that ended the group. SUCCESS also after its own abort() or shutdown(), as
+        torch's gloo answers. Local, does not wait."""
+        comm, result = self.__dict__.get("_comm"), ctypes.c_int(SUCCESS)
+        if comm is None or self._made_in != os.getpid():
+            return ErrorType.SUCCESS
+        check(lib.ncclCommGetAsyncError(comm, ctypes.byref(result)))
+        if result.value in (SUCCESS, IN_PROGRESS):
+            return ErrorType.SUCCESS
+        return ErrorType.TIMEOUT if result.value == TIMEOUT else ErrorType.COMM_ERROR
 
     def _set_sequence_number_for_group(self) -> None:
         self._sequence = 0

@@ -2,6 +2,7 @@
 """Ordered sums: the bits of a recursive sum in NumPy, on any number of ranks; DDP and FSDP2 with
 MicroBatches end with equal bits on 1, 2, 4 and 8 ranks."""
 
+import copy
 import functools
 import hashlib
 import json
@@ -21,7 +22,7 @@ from rondo.torch import (
     ordered_sums,
     reduce_scatter_ordered,
 )
-from rondo.torch.ordered import share
+from rondo.torch.ordered import ROUNDINGS, rounding_of, share
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel as DDP
 
@@ -133,6 +134,24 @@ def test_a_group_of_ordered_sums(rank, size):
     assert dist.group.WORLD._ordered is None
 
 
+@ranks(2)
+def test_sparse_tensors_have_no_ordered_sums(rank, size):
+    sparse = torch.ones(3).to_sparse()
+    with ordered_sums():
+        with pytest.raises(ValueError, match=r"sparse tensors has no ordered sums: call to_dense"):
+            dist.all_reduce(sparse)
+    dist.all_reduce(sparse)
+    assert sparse.to_dense().tolist() == [2.0] * 3
+
+
+def test_narrow_parts_of_complex_numbers_round_once():
+    for dtype, word in (
+        (torch.complex32, "once"), (torch.float16, "once"), (torch.complex64, "node"),
+        (torch.float32, "node"), (torch.int8, "node"),
+    ):  # fmt: skip
+        assert rounding_of(dtype, None) == ROUNDINGS[word], dtype
+
+
 @ranks(3)
 def test_ordered_sums_that_are_refused(rank, size):
     with pytest.raises(ValueError, match="3 ranks are no power of two; all_reduce_ordered"):
@@ -218,6 +237,35 @@ def test_fsdp_on_any_number_of_ranks(tmp_path):
         run(trained, size)
     digests = {size: (tmp_path / f"{size}").read_text() for size in (2, 4, 8)}
     assert len(set(digests.values())) == 1, digests
+
+
+@ranks(2)
+def test_an_fsdp_root_may_have_no_parameters_of_its_own(rank, size):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
+    one, parts = copy.deepcopy(model), torch.arange(24.0).reshape(4, 2, 3).unbind()
+    for module in (*model, model):
+        fully_shard(module, mesh=dist.device_mesh.init_device_mesh("cpu", (size,)))
+    for part in MicroBatches(model, 4).mine(parts):
+        model(part).sum().backward()
+    for part in parts:
+        (one(part).sum() / 4).backward()
+    for ours, alone in zip(model.parameters(), one.parameters()):
+        assert torch.allclose(ours.grad.full_tensor(), alone.grad)
+
+
+@ranks(4)
+def test_fsdp_on_other_meshes_is_refused(rank, size):
+    hybrid = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("again", "shard"))
+    half = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    fully_shard(half[0], mesh=hybrid["shard"])
+    fully_shard(half[1], mesh=hybrid["again"])
+    for model in (fully_shard(torch.nn.Linear(4, 4), mesh=hybrid), fully_shard(half)):
+        with pytest.raises(ValueError, match="one mesh of one dimension, and here is .*no HSDP"):
+            MicroBatches(model, 4)
+    empty = fully_shard(torch.nn.Sequential(), mesh=hybrid["shard"])
+    with pytest.raises(ValueError, match="Sequential has no parameter under fully_shard"):
+        MicroBatches(empty, 4)
 
 
 def test_an_interrupted_step_is_reported(tmp_path):

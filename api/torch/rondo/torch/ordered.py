@@ -46,7 +46,8 @@ def share(total: int, rank: int, size: int) -> tuple[int, int]:
 
 def rounding_of(dtype: torch.dtype, rounding: str | None) -> int:
     if rounding is None:
-        narrow = dtype.is_floating_point and dtype.itemsize < 4
+        part = dtype.to_real() if dtype.is_complex else dtype
+        narrow = part.is_floating_point and part.itemsize < 4
         return ROUNDINGS["once" if narrow else "node"]
     expect(rounding in ROUNDINGS, f"rounding {rounding!r}: write 'node' or 'once'")
     return ROUNDINGS[rounding]
@@ -271,11 +272,29 @@ class MicroBatches:
             bool(shards),
             f"{type(model).__name__} is neither a DistributedDataParallel nor under fully_shard()",
         )
-        mesh = shards[0]._get_fsdp_state()._fsdp_param_group.mesh_info.mesh
-        self._take(rondo_group(mesh.get_group()))
+        meshes = [mesh for module in shards for mesh in meshes_of(module)]
+        expect(bool(meshes), f"{type(model).__name__} has no parameter under fully_shard()")
+        for mesh in meshes:
+            expect(
+                mesh.ndim == 1 and mesh == meshes[0],
+                "MicroBatches takes fully_shard() on one mesh of one dimension, and here is "
+                f"{mesh}: no HSDP (replicas of shards), nor modules or parameters with meshes of "
+                "their own",
+            )
+        self._take(rondo_group(meshes[0].get_group()))
         expect(self.group.size() > 1, "fully_shard() on 1 rank reduces nothing: use more ranks")
         for module in shards:
             module.set_custom_reduce_scatter(ScatteredGradients(self, id(module)))
+
+
+def meshes_of(module: Any) -> list[dist.DeviceMesh]:
+    """Of the parameters that FSDP2 manages at this module; none where its children have all."""
+    state = module._get_fsdp_state()
+    if hasattr(state, "_fsdp_param_groups"):
+        groups = state._fsdp_param_groups
+    else:  # torch 2.12
+        groups = [state._fsdp_param_group] if state._fsdp_param_group else []
+    return [group.mesh_info.mesh for group in groups]
 
 
 class ScatteredGradients:

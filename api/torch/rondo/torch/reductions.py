@@ -98,6 +98,11 @@ class Reductions:
     @profiled(sum_of, 0, usual="all_reduce")
     def allreduce(self, tensors: list[torch.Tensor], opts=ALLREDUCE) -> dist.Work:
         if tensors[0].is_sparse:
+            expect(
+                self._ordered is None,
+                "an all_reduce of sparse tensors has no ordered sums: call to_dense() first, or "
+                "leave ordered_sums()",
+            )
             return all_reduce_sparse(self, tensors, opts)
         comm, buffers, calls = self._comm, Buffers(), []
         for tensor in tensors:

@@ -216,8 +216,8 @@ stage_torch() {
     echo "commit number $commits: torch $other"
     wait $fetching || { cat build/other_torch.log; exit 1; }
     install_built_wheel $other_venv
-    run_pytest $other_venv tests/torch/test_hooks.py \
-      tests/torch/test_first_steps.py::test_sum_broadcast_barrier tests/torch/test_cuda_wheels.py
+    run_pytest $other_venv tests/torch/test_{hooks,reconfigure,cuda_wheels}.py \
+      tests/torch/test_first_steps.py::test_sum_broadcast_barrier
   fi
 }
 
@@ -225,11 +225,12 @@ stage_torch() {
 stage_torch_versions() { . tests/torch/libraries.sh && on_every_release; }
 
 # torch's own tests of torch.distributed under the name gloo, in the environment of the stage torch.
-# ONLY=barrier runs those whose names contain it.
+# ONLY=barrier runs those whose names contain it. TORCH_SOURCE=DIR (a checkout of torch's sources)
+# runs its tests of reconfigure instead, RONDO_TORCH=2.15.0 in the environment of that release.
 stage_torch_suite() {
-  local venv=build/torch-venv${RONDO_TORCH:+-$RONDO_TORCH}
+  local venv=build/torch-venv${RONDO_TORCH:+-$RONDO_TORCH} suite=${TORCH_SOURCE:+fault_tolerance}
   $venv/bin/pip install -q expecttest
-  $venv/bin/python -m rondo.torch.run tests/torch/torch_suite.py ${ONLY:-}
+  $venv/bin/python -m rondo.torch.run tests/torch/"${suite:-torch}_suite.py" ${ONLY:-}
 }
 stage_torch_all() { stage_torch --slow; }
 # Other libraries on CPUs, each in an environment of its own.

@@ -5,12 +5,15 @@ import inspect
 import os
 import random
 import signal
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
 import torch
 import torch.distributed as dist
 from ranks import DEADLINE_SECONDS, FORK, free_port, run
+from torch._C._distributed_c10d import ErrorType
 from torch.nn.parallel import DistributedDataParallel
 
 if "enable_reconfigure" not in inspect.signature(dist.init_process_group).parameters:
@@ -145,7 +148,9 @@ def test_a_call_that_waits_for_a_member_that_is_left_out_is_ended(member):
 @members(2)
 def test_after_abort_the_group_can_be_made_again(member):
     member.meet(40, [0, 1])
-    dist.get_backend_impl(None, torch.device("cpu")).abort()
+    backend = dist.get_backend_impl(None, torch.device("cpu"))
+    backend.abort()
+    assert backend.get_error() == ErrorType.SUCCESS
     with pytest.raises(dist.DistBackendError, match="has no members"):
         dist.all_reduce(torch.ones(1))
     member.meet(41, [0, 1])
@@ -188,6 +193,36 @@ def test_handles_that_cannot_be_a_group_are_refused_with_the_reason(member):
         with pytest.raises(dist.DistBackendError, match=text):
             dist._reconfigure(number, given)
     expect_sum()  # nothing has changed
+
+
+PROGRAM = """
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo", enable_reconfigure=True)
+rank, store = dist.get_rank(), dist.distributed_c10d._get_default_store()
+store.set(f"{rank}", dist._get_reconfigure_handle())
+handles = [store.get(f"{other}").decode() for other in range(2)]
+assert all(handle.startswith("rondo ") for handle in handles), handles
+dist._reconfigure(1, handles[::-1]).wait()
+tensor = torch.tensor([dist.get_rank() + 1])
+dist.all_reduce(tensor)
+print(f"{dist.get_backend()} {rank} is {dist.get_rank()}, sum {tensor.item()}")
+dist.destroy_process_group()
+"""
+
+
+def test_a_program_that_names_gloo_is_served(tmp_path):
+    program = tmp_path / "members.py"
+    program.write_text(PROGRAM)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*torchrun, "-m", "rondo.torch.run", str(program)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["gloo 0 is 1, sum 3", "gloo 1 is 0, sum 3"]
 
 
 def test_members_with_stores_of_their_own_meet_in_that_of_the_first(tmp_path):

@@ -6,6 +6,7 @@ import inspect
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import vllm_interface  # before rondo.vllm: it stands in for vLLM
 from ranks import DEADLINE_SECONDS, environment, free_port, run
 from rondo import vllm as plugin
 from rondo.vllm.communicator import RondoCommunicator
+from rondo.vllm.peers import Peers
 from vllm.distributed.device_communicators.base_device_communicator import DeviceCommunicatorBase
 
 
@@ -170,16 +172,74 @@ def test_calls_in_a_compiled_graph(rank, size):
         assert torch.equal(got, expected)
 
 
-@as_in_vllm(2, hosts=(1,))
-def test_a_fault_ends_a_worker_of_vllm(rank, size):
-    """Its SIGTERM comes from rondo.vllm: vLLM itself would let it wait for orders without limit."""
-    _, tp = coordinate([[0, 1]], "tp:0")
-    multiprocessing.current_process().name = f"VllmWorker-{rank}"
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    with pytest.raises(dist.DistBackendError, match="rank . called .* and rank . called"):
-        tp.all_reduce(torch.ones(rank + 4))
-    assert ended.wait(DEADLINE_SECONDS)
+def workers(size, hosts, body):
+    """body(rank, its communicator) on processes with the names of vLLM's workers; exit codes."""
+    port = free_port()
+
+    def worker(rank, size):
+        environment(rank, size, port)
+        dist.init_process_group("gloo")
+        _, tp = coordinate([list(range(size))], "tp:0")
+        multiprocessing.current_process().name = f"VllmWorker-{rank}"
+        dist.barrier()
+        body(rank, tp)
+
+    return run(worker, size, group=False, hosts=hosts)
+
+
+def stay():
+    """As a worker that waits for orders: only a signal ends it."""
+    threading.Event().wait(DEADLINE_SECONDS)
+    raise AssertionError("nothing has ended this process")
+
+
+def test_a_fault_ends_a_worker_of_vllm(tmp_path):
+    """Its signals come from rondo.vllm: vLLM itself would let it wait for orders without limit, and
+    its shutdown, which SIGTERM starts, may not end."""
+
+    def body(rank, tp):
+        signal.signal(signal.SIGTERM, lambda *_: (tmp_path / f"{rank}").touch())
+        with pytest.raises(dist.DistBackendError, match="rank . called .* and rank . called"):
+            tp.all_reduce(torch.ones(rank + 4))
+        stay()
+
+    assert workers(2, 1, body) == [-signal.SIGKILL] * 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_rank_that_dies_while_no_call_runs_ends_the_other_workers(victim, hosts, tmp_path):
+    def body(rank, tp):
+        signal.signal(signal.SIGTERM, lambda *_: None)  # vLLM's shutdown does not end
+        sys.stderr = open(tmp_path / f"{rank}", "w")
+        tp.all_reduce(torch.ones(4))
+        if rank == victim:
+            os.kill(os.getpid(), signal.SIGKILL)
+        stay()
+
+    assert workers(3, hosts, body) == [-signal.SIGKILL] * 3
+    for rank in {0, 1, 2} - {victim}:
+        (line,) = (tmp_path / f"{rank}").read_text().splitlines()
+        assert re.match(rf"rondo: .*rank {victim} \(pid \d+ on ", line), line
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_a_rank_that_leaves_ends_no_other(hosts, tmp_path, monkeypatch):
+    seen, ended = threading.Event(), Peers._ended
+    monkeypatch.setattr(Peers, "_ended", lambda *given: (ended(*given), seen.set()))
+
+    def body(rank, tp):
+        sys.stderr = open(tmp_path / f"{rank}", "w")
+        if rank == 1:
+            tp.destroy()
+            os._exit(0)
+        assert seen.wait(DEADLINE_SECONDS)
+        tp.destroy()
+        os._exit(0)
+
+    assert workers(2, hosts, body) == [0, 0]
+    assert not any(path.read_text() for path in tmp_path.iterdir())
 
 
 def parameters_of(function):

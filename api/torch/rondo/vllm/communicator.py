@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 import torch
@@ -22,8 +23,17 @@ from vllm.distributed.device_communicators.base_device_communicator import Devic
 from rondo.torch import traced
 from rondo.torch.beside import mirror
 from rondo.vllm import tensor_dicts
+from rondo.vllm.peers import Peers
 
 FAULT_SECONDS = 1.0  # for a worker's answer, which names the lost rank, to reach vLLM's engine
+SHUTDOWN_SECONDS = 1.0  # for a worker, from SIGTERM to SIGKILL
+
+
+def end_worker() -> None:
+    """On SIGTERM vLLM frees what it has, which may wait for the lost rank."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(SHUTDOWN_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def end_worker_soon() -> None:
@@ -31,7 +41,7 @@ def end_worker_soon() -> None:
     another host than the engine's, which ends then, it would wait without limit, as would its node:
     that only sees if its own workers end."""
     if multiprocessing.current_process().name.startswith("VllmWorker"):
-        end = threading.Timer(FAULT_SECONDS, os.kill, (os.getpid(), signal.SIGTERM))
+        end = threading.Timer(FAULT_SECONDS, end_worker)
         end.daemon = True
         end.start()
 
@@ -57,6 +67,7 @@ class RondoCommunicator(DeviceCommunicatorBase):
         super().__init__(cpu_group, device, device_group, unique_name, **more)
         self.group = mirror(cpu_group)
         self.group.register_abort_hook(0, end_worker_soon)  # after a fault
+        self.peers = Peers(self.group, end_worker_soon)  # while no call runs
         self.number = traced.number_of(self.group)
         if self.use_all2all:
             from vllm.distributed.device_communicators.all2all import AgRsAll2AllManager
@@ -64,6 +75,7 @@ class RondoCommunicator(DeviceCommunicatorBase):
             self.all2all_manager = AgRsAll2AllManager(self.cpu_group)
 
     def destroy(self) -> None:
+        self.peers.leave()
         self.group.shutdown()
 
     # ---- collectives ----

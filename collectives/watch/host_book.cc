@@ -6,8 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
 
 #include "base/env.h"
 #include "base/json.h"
@@ -15,6 +19,7 @@
 #include "base/printable.h"
 #include "base/process.h"
 #include "base/text_file.h"
+#include "base/thread.h"
 
 namespace rondo::watch {
 namespace {
@@ -27,35 +32,39 @@ std::string name_of(std::uint64_t hash, int rank) {
   return fmt::format("{}{}{}", prefix_of(hash), rank, kSuffix);
 }
 
-}  // namespace
+// The files, on the thread of the book.
+class Files {
+ public:
+  using Others = std::map<std::string, WatchedProcess>;
 
-std::string text_of(const WatchedProcess& process) { return process.to_json(true).text(0); }
+  Files(std::string folder, const auth::Digest& secret)
+      : folder_(std::move(folder)), secret_(secret) {}
+  ~Files();
+  void update(const std::set<RankName>& ranks, const std::vector<net::SocketAddress>& addresses);
+  const Others& others() const { return others_; }
 
-Result<WatchedProcess> parse_file(const std::string& text) {
-  try {
-    RONDO_TRY(WatchedProcess process, WatchedProcess::parse(Json::parse(text), true));
-    if (process.ranks.size() != 1)
-      return fail(StatusCode::kInvalidArgument, "{} ranks", process.ranks.size());
-    return process;
-  } catch (const JsonError& error) {
-    return fail(StatusCode::kInvalidArgument, "{}", error.what());
-  }
-}
+ private:
+  Status write(const std::string& name, const RankName& rank,
+               const std::vector<net::SocketAddress>& addresses) const;
+  void read(const std::string& name);
 
-std::unique_ptr<HostBook> HostBook::open() {
-  const std::string folder = env::get_string("RONDO_WATCH_DIR");
-  return folder.empty() ? nullptr : std::unique_ptr<HostBook>(new HostBook(folder));
-}
+  const std::string folder_;
+  const auth::Digest secret_;
+  std::set<std::string> written_;
+  Others others_;
+  bool has_failed_ = false;
+};
 
-HostBook::~HostBook() {
+Files::~Files() {
   for (const std::string& name : written_) unlink((folder_ + '/' + name).c_str());
 }
 
-Status HostBook::write(const std::string& name, std::uint64_t hash, int rank) const {
+Status Files::write(const std::string& name, const RankName& rank,
+                    const std::vector<net::SocketAddress>& addresses) const {
   WatchedProcess own = WatchedProcess::own();
-  own.addresses = addresses_;
+  own.addresses = addresses;
   own.secret = secret_;
-  own.ranks = {{hash, rank}};
+  own.ranks = {rank};
   if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno(errno, "cannot make the folder");
   const std::string path = folder_ + '/' + name;
@@ -75,7 +84,7 @@ Status HostBook::write(const std::string& name, std::uint64_t hash, int rank) co
   return ok_status();
 }
 
-void HostBook::read(const std::string& name) {
+void Files::read(const std::string& name) {
   const std::string path = folder_ + '/' + name;
   struct stat info {};
   constexpr mode_t kOthers = 077;
@@ -87,14 +96,15 @@ void HostBook::read(const std::string& name) {
   if (process.ok() && process->process != this_process()[0]) others_[name] = std::move(*process);
 }
 
-void HostBook::update(const std::set<RankName>& ranks) {
+void Files::update(const std::set<RankName>& ranks,
+                   const std::vector<net::SocketAddress>& addresses) {
   std::set<std::string> own, prefixes;
   for (const auto& [hash, rank] : ranks) {
     const std::string name = name_of(hash, rank);
     own.insert(name);
     prefixes.insert(prefix_of(hash));
-    if (addresses_.empty() || written_.contains(name) || has_failed_) continue;
-    const Status done = write(name, hash, rank);
+    if (addresses.empty() || written_.contains(name) || has_failed_) continue;
+    const Status done = write(name, {hash, rank}, addresses);
     if (done.ok()) written_.insert(name);
     if (done.ok()) continue;
     has_failed_ = true;
@@ -116,6 +126,88 @@ void HostBook::update(const std::set<RankName>& ranks) {
     if (is_ours(name) && name.ends_with(kSuffix) && !own.contains(name) && !others_.contains(name))
       read(name);
   }
+}
+
+}  // namespace
+
+std::string text_of(const WatchedProcess& process) { return process.to_json(true).text(0); }
+
+Result<WatchedProcess> parse_file(const std::string& text) {
+  try {
+    RONDO_TRY(WatchedProcess process, WatchedProcess::parse(Json::parse(text), true));
+    if (process.ranks.size() != 1)
+      return fail(StatusCode::kInvalidArgument, "{} ranks", process.ranks.size());
+    return process;
+  } catch (const JsonError& error) {
+    return fail(StatusCode::kInvalidArgument, "{}", error.what());
+  }
+}
+
+// ---- between the threads ----
+
+struct HostBook::Desk {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<std::set<RankName>> wanted;
+  std::vector<net::SocketAddress> addresses;
+  Files::Others others;
+  bool is_over = false, has_ended = false;
+
+  void serve(const std::string& folder, const auth::Digest& secret) {
+    Files files(folder, secret);
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return is_over || wanted; });  // the book ends it
+      if (is_over) return;
+      const std::set<RankName> ranks = *std::exchange(wanted, std::nullopt);
+      const auto own = addresses;
+      lock.unlock();
+      files.update(ranks, own);
+      lock.lock();
+      others = files.others();
+    }
+  }
+};
+
+HostBook::HostBook(std::shared_ptr<Desk> desk, const auth::Digest& secret)
+    : desk_(std::move(desk)), secret_(secret) {}
+
+std::unique_ptr<HostBook> HostBook::open() {
+  const std::string folder = env::get_string("RONDO_WATCH_DIR");
+  if (folder.empty()) return nullptr;
+  const auth::Digest secret = auth::random_digest();
+  const auto desk = std::make_shared<Desk>();
+  auto started = Thread::start(
+      "RONDO_WATCH_DIR",
+      [desk, folder, secret] {
+        desk->serve(folder, secret);
+        std::lock_guard lock(desk->mutex);
+        desk->has_ended = true;
+        desk->changed.notify_all();
+      },
+      [](const Error&) {});
+  if (!started.ok()) return notice(started.error().text), nullptr;
+  started->detach();
+  return std::unique_ptr<HostBook>(new HostBook(desk, secret));
+}
+
+HostBook::~HostBook() {
+  std::unique_lock lock(desk_->mutex);
+  desk_->is_over = true;
+  desk_->changed.notify_all();
+  desk_->changed.wait_for(lock, kLongestEnd, [&] { return desk_->has_ended; });
+}
+
+void HostBook::answer_at(std::vector<net::SocketAddress> addresses) {
+  std::lock_guard lock(desk_->mutex);
+  desk_->addresses = std::move(addresses);
+}
+
+void HostBook::update(std::set<RankName> ranks) {
+  std::lock_guard lock(desk_->mutex);
+  desk_->wanted = std::move(ranks);
+  desk_->changed.notify_all();
+  others_ = desk_->others;
 }
 
 }  // namespace rondo::watch

@@ -4,11 +4,13 @@
 // the secret that an asker proves.
 //
 // Guarantees: a file is readable by this user only, and files of other users are ignored; a folder
-// that cannot be used costs one line. Only the thread that looks reads and writes files, so a file
-// server that hangs delays no call. Cost: a file of about 400 bytes a rank; reading all of a
+// that cannot be used costs one line. All files are read and written by a thread of the book, for
+// whose end nobody waits longer than kLongestEnd: a file server that hangs delays the removal of
+// the files, and no call. Cost: that thread; a file of about 400 bytes a rank; reading all of a
 // communicator's, once each.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,31 +25,30 @@ namespace rondo::watch {
 
 class HostBook {
  public:
-  // Null: RONDO_WATCH_DIR is not set.
+  static constexpr std::chrono::seconds kLongestEnd{1};
+
+  // Null: RONDO_WATCH_DIR is not set, or there is no thread.
   static std::unique_ptr<HostBook> open();
+  // Removes the own files.
   ~HostBook();
 
-  // Where this process answers. Without it, the book is only read.
-  void answer_at(std::vector<net::SocketAddress> addresses) { addresses_ = std::move(addresses); }
+  // Where this process answers, before the first update. Without it, the book is only read.
+  void answer_at(std::vector<net::SocketAddress> addresses);
   const auth::Digest& secret() const { return secret_; }
 
-  // Writes the files of own ranks that are new, removes those of others, and reads new files of the
-  // same communicators. ranks: hash and rank.
-  void update(const std::set<RankName>& ranks);
-  // A rank each.
+  // Lets the thread write the files of own ranks that are new, remove those of others, and read new
+  // files of the same communicators; takes over what it has found. ranks: hash and rank.
+  void update(std::set<RankName> ranks);
+  // A rank each, by file.
   const std::map<std::string, WatchedProcess>& others() const { return others_; }
 
  private:
-  explicit HostBook(std::string folder) : folder_(std::move(folder)) {}
-  Status write(const std::string& name, std::uint64_t hash, int rank) const;
-  void read(const std::string& name);
+  struct Desk;  // what both threads use
+  HostBook(std::shared_ptr<Desk> desk, const auth::Digest& secret);
 
-  const std::string folder_;
-  const auth::Digest secret_ = auth::random_digest();
-  std::vector<net::SocketAddress> addresses_;
-  std::set<std::string> written_;
-  std::map<std::string, WatchedProcess> others_;  // by file
-  bool has_failed_ = false;
+  const std::shared_ptr<Desk> desk_;
+  const auth::Digest secret_;
+  std::map<std::string, WatchedProcess> others_;
 };
 
 // The text of a file, and back. An error: it is not of one rank.

@@ -270,7 +270,6 @@ std::string Watch::meet(std::string_view request) {
   return at != nullptr ? at->answer(request) : "ERROR: nobody meets here\n";
 }
 
-// Without the lock: a file server that does not answer holds up this thread only.
 void Watch::update_book() {
   HostBook* book = nullptr;
   std::set<RankName> ranks;
@@ -280,7 +279,7 @@ void Watch::update_book() {
     for (const auto& [place, comm] : comms_)
       if (comm->is_known()) ranks.emplace(comm->hash(), comm->rank());
   }
-  if (book != nullptr) book->update(ranks);
+  if (book != nullptr) book->update(std::move(ranks));
 }
 
 void Watch::find_peers() {

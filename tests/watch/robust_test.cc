@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // librondo-watch.so where something is wrong around it: a full disk, hosts whose clocks differ by
-// hours, a name server that does not answer, an NCCL of the future, communicators that are split,
-// shrunk and aborted. The job goes on.
+// hours, a name server or a file server that does not answer, an NCCL of the future, communicators
+// that are split, shrunk and aborted. The job goes on.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -138,26 +138,27 @@ TEST(WatchAround, HostsWhoseClocksDifferByHours) {
   ranks.board().flag = 1;
 }
 
-// ---- a name server that does not answer ----
+// ---- a name server, a file server that does not answer ----
 
-constexpr const char* kHangingName = "a.name.that.hangs";
-RankSeat* seat_of_resolver = nullptr;
+constexpr const char *kHangingName = "a.name.that.hangs", *kHangingFolder = "/a/folder/that/hangs";
+RankSeat* seat_that_hangs = nullptr;
 
-TEST(WatchAround, ANameServerThatDoesNotAnswer) {
+[[noreturn]] void hang() {
+  for (seat_that_hangs->mark(1);;) pause();
+}
+
+// A job of one process whose watch meets what hangs; it answers, and ends.
+void goes_on(const Environment& around) {
   const StatusJob status;
-  Job job(as_processes(1)
-              .under(status.environment())
-              .under({{"MASTER_ADDR", kHangingName},
-                      {"RONDO_WATCH_SECRET", "0123456789abcdef0123456789abcdef"},
-                      {"NCCL_SOCKET_IFNAME", "lo"}}));
+  Job job(as_processes(1).under(status.environment()).under(around));
   job.create = false;
   RankProcesses ranks(job, [&](RankSeat& seat) {
-    seat_of_resolver = &seat;
+    seat_that_hangs = &seat;
     SimulatedRank rank({.plugin = RONDO_TEST_WATCH_PLUGIN, .ranks = 2, .hosts = 2},
                        make_simulated_comm());
     seat.wait_flag(1);
   });
-  ASSERT_TRUE(ranks.wait_stage(1));  // the name is being resolved
+  ASSERT_TRUE(ranks.wait_stage(1));  // it hangs
   for (int turn = 0; turn < 3; ++turn) {
     const auto view = ask_process(ranks.pid(0), true);
     ASSERT_TRUE(view.ok()) << view.error().text;
@@ -165,7 +166,17 @@ TEST(WatchAround, ANameServerThatDoesNotAnswer) {
     EXPECT_NE(view->processes[0].process, 0u) << "known by its memory files only";
   }
   ranks.board().flag = 1;
-  EXPECT_TRUE(ranks.wait_exits());  // nobody waits for the name server
+  EXPECT_TRUE(ranks.wait_exits());  // nobody waits for the server
+}
+
+TEST(WatchAround, ANameServerThatDoesNotAnswer) {
+  goes_on({{"MASTER_ADDR", kHangingName},
+           {"RONDO_WATCH_SECRET", "0123456789abcdef0123456789abcdef"},
+           {"NCCL_SOCKET_IFNAME", "lo"}});
+}
+
+TEST(WatchAround, AFileServerThatDoesNotAnswer) {
+  goes_on({{"RONDO_WATCH_DIR", kHangingFolder}, {"NCCL_SOCKET_IFNAME", "lo"}});
 }
 
 // ---- a later NCCL ----
@@ -276,17 +287,21 @@ TEST(WatchAround, CommunicatorsThatAreSplitAbortedAndShrunk) {
 }  // namespace
 }  // namespace rondo::test
 
-// Replaces the C library's, for the plugin too.
-extern "C" __attribute__((visibility("default"))) int getaddrinfo(const char* name,
-                                                                  const char* service,
-                                                                  const addrinfo* hints,
-                                                                  addrinfo** found) {
+// Replace those of the C library, for the plugin too.
+extern "C" {
+__attribute__((visibility("default"))) int getaddrinfo(const char* name, const char* service,
+                                                       const addrinfo* hints, addrinfo** found) {
   using namespace rondo::test;
-  while (name != nullptr && std::string_view(name) == kHangingName) {
-    seat_of_resolver->mark(1);
-    pause();
-  }
+  if (name != nullptr && std::string_view(name) == kHangingName) hang();
   using Resolve = decltype(&getaddrinfo);
   static const auto of_libc = reinterpret_cast<Resolve>(dlsym(RTLD_NEXT, "getaddrinfo"));
   return of_libc(name, service, hints, found);
+}
+__attribute__((visibility("default"))) int mkdir(const char* path, mode_t mode) noexcept {
+  using namespace rondo::test;
+  if (std::string_view(path) == kHangingFolder) hang();
+  using Make = int (*)(const char*, mode_t);
+  static const auto of_libc = reinterpret_cast<Make>(dlsym(RTLD_NEXT, "mkdir"));
+  return of_libc(path, mode);
+}
 }

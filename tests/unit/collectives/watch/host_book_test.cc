@@ -5,9 +5,14 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <set>
+#include <string>
 
+#include "base/poll_until.h"
 #include "tests/support/environment.h"
 #include "tests/support/temporary_folder.h"
 
@@ -16,6 +21,10 @@ namespace {
 
 using watch::HostBook;
 using watch::WatchedProcess;
+
+bool eventually(const std::function<bool()>& holds) {
+  return poll_until(holds, seconds_from_now(300), std::chrono::milliseconds(5));
+}
 
 WatchedProcess other_process() {
   WatchedProcess entry;
@@ -72,29 +81,36 @@ TEST_F(HostBookFiles, ListTheRanksOfTheSameCommunicators) {
   put("0000000000000abc-4.watch", 0644);  // others may have read the secret
   const auto book = HostBook::open();
   ASSERT_NE(book, nullptr);
-  book->update({{0xabc, 0}});
-  ASSERT_EQ(book->others().size(), 1u);
+  const auto lists = [&](const std::set<watch::RankName>& own, std::size_t others) {
+    return eventually([&] { return book->update(own), book->others().size() == others; });
+  };
+  ASSERT_TRUE(lists({{0xabc, 0}}, 1));
   EXPECT_EQ(book->others().begin()->second.ranks.at(0).second, 3);
-  book->update({});
-  EXPECT_TRUE(book->others().empty());
+  EXPECT_TRUE(lists({}, 0));
 }
 
 TEST_F(HostBookFiles, AreOfOneUserAndGoWithTheRank) {
-  const std::string own = shared_ + "/0000000000000abc-0.watch";
+  const auto path_of = [&](const char* name) { return shared_ + '/' + name; };
+  const std::string own = path_of("0000000000000abc-0.watch");
+  const std::string later = path_of("0000000000000def-1.watch");
+  const auto exists = [](const std::string& path) { return std::filesystem::exists(path); };
+  put("0000000000000abc-3.watch");
   {
     const auto book = HostBook::open();
-    book->update({{0xabc, 0}});
-    EXPECT_FALSE(std::filesystem::exists(own)) << "nobody could ask it";
+    const auto reaches = [&](const std::set<watch::RankName>& ranks, const auto& holds) {
+      return eventually([&] { return book->update(ranks), holds(); });
+    };
+    EXPECT_TRUE(reaches({{0xabc, 0}}, [&] { return !book->others().empty(); }));
+    EXPECT_FALSE(exists(own)) << "nobody could ask it";
     book->answer_at(other_process().addresses);
-    book->update({{0xabc, 0}, {0xdef, 1}});
+    EXPECT_TRUE(reaches({{0xabc, 0}, {0xdef, 1}}, [&] { return exists(own) && exists(later); }));
     struct stat info {};
     ASSERT_EQ(stat(own.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0600u);
-    book->update({{0xabc, 0}});
-    EXPECT_FALSE(std::filesystem::exists(shared_ + "/0000000000000def-1.watch"));
+    EXPECT_TRUE(reaches({{0xabc, 0}}, [&] { return !exists(later); }));
   }
-  EXPECT_FALSE(std::filesystem::exists(own));
-  EXPECT_TRUE(std::filesystem::is_empty(shared_));
+  EXPECT_TRUE(eventually([&] { return !exists(own); }));
+  EXPECT_TRUE(exists(path_of("0000000000000abc-3.watch")));
 }
 
 }  // namespace

@@ -290,7 +290,7 @@ stage_pictures() {
 stage_tidy() { python3 .ci/tidy.py; }
 
 # The long stages take turns in CI, one a commit. --for PATH names those that a change needs.
-LONG_STAGES=(simt_weak simt_more dev_more asan rdma tidy)
+LONG_STAGES=(simt_weak simt_more dev_more asan rdma tidy planted)
 stage_in_turn() {
   local commits stage
   commits=$(git rev-list --count HEAD)

@@ -45,7 +45,8 @@ std::string to_string(const CallRecord& record) {
   const bool sums =
       reduces(record.collective) || ordered || record.collective == Collective::kReduceScatterV;
   if (sums && !foreign) text += fmt::format(", {}", name(record.op));
-  if (record.root >= 0) text += fmt::format(", root {}", record.root);
+  const char* const is = record.collective < Collective::kSend ? "root" : "peer";
+  if (record.root >= 0) text += fmt::format(", {} {}", is, record.root);
   if (record.root < -1) text += fmt::format(", parts {:x}", -(record.root + 2));
   if (record.fused()) text += ", grouped";
   if (ordered)

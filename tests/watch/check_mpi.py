@@ -18,7 +18,8 @@ DEADLINE_SECONDS = 300
 # By what rank 1 keeps the others waiting: see mpi_job.c.
 NAMED = {
     "": r"rank 1 .* has not entered call 102, AllReduce\(count 4, float32\)",
-    "message": r"rank 1 .* of communicator MPI_COMM_WORLD has not entered Send\(count 4, float32",
+    "message": r"rank 1 .* of communicator MPI_COMM_WORLD has not entered "
+               r"Send\(count 4, float32, peer 1\)",
     "ring": r"rank 1 .* has not entered ",
 }
 

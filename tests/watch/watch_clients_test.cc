@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watched jobs answer scrapers of metrics (RONDO_METRICS) and clients of NCCL's RAS service
-// (RONDO_WATCH_RAS), as Rondo's own jobs do.
+// Watched jobs answer scrapers of metrics (RONDO_METRICS), clients of NCCL's RAS service
+// (RONDO_WATCH_RAS) and `rondo trace`, as Rondo's own jobs do.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/json.h"
@@ -94,6 +97,40 @@ TEST_F(WatchClients, ReadTheMetricsAsAFile) {
     text.assign(std::istreambuf_iterator<char>(stream), {});
     return has_all(text);
   })) << text;
+  ranks->board().flag = 1;
+}
+
+// A track for each rank, on it each call in its order: a slice, or where it was enqueued during an
+// earlier one, a pair of begin and end.
+TEST_F(WatchClients, WriteATraceForPerfetto) {
+  const auto ranks = start({});
+  const std::string file = status_.folder.path() + "/job.json";
+  const std::string command =
+      fmt::format("{} trace {} --chrome {} >/dev/null", RONDO_TEST_PROGRAM, ranks->pid(1), file);
+  std::map<int, std::vector<const Json*>> calls;
+  Json trace;
+  EXPECT_TRUE(wait_until([&] {  // its own process is known first, then the others
+    if (std::system(command.c_str()) != 0) return false;
+    std::ifstream stream(file);
+    trace = Json::parse(std::string{std::istreambuf_iterator<char>(stream), {}});
+    calls.clear();
+    for (const Json& event : trace.at("traceEvents").elements())
+      if (const std::string& is = event.at("ph").string();
+          (is == "X" || is == "b") && event.at("cat").string() == "call")
+        calls[static_cast<int>(event.at("pid").number())].push_back(&event);
+    return calls.size() == kWatchedRanks;
+  }));
+  for (int rank = 0; rank < kWatchedRanks; ++rank) {
+    ASSERT_EQ(calls[rank].size(), static_cast<std::size_t>(kCallsOfEach)) << rank;
+    double until = 0;
+    for (const Json* const call : calls[rank]) {
+      EXPECT_EQ(call->at("name").string(), "AllReduce");
+      EXPECT_EQ(call->at("args").at("bytes").number(), 400);
+      EXPECT_GE(call->at("ts").number(), until) << rank;
+      EXPECT_TRUE(call->at("ph").string() == "b" || call->at("dur").number() > 0) << rank;
+      until = call->at("ts").number();
+    }
+  }
   ranks->board().flag = 1;
 }
 

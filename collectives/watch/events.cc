@@ -276,7 +276,7 @@ Status take_seat(const InitCall& call) {
                                                       .rank = call.rank}));
   seat->version = call.version;
   seat->ends_with_stop = false;
-  *call.context = seat;
+  *call.context = Watch::context_of(*seat);
   if (call.mask != nullptr) std::atomic_ref<int>(*call.mask).fetch_or(static_cast<int>(kAsked));
   return ok_status();
 }

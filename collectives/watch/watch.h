@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -59,11 +60,17 @@ class Watch final : public WatchedRanks {
   static Watch& instance();
   // For events: null in a forked child.
   static Watch* current();
-  // The seat behind a context; null: none of this process.
+  // What NCCL hands back with each event: an address within the seat, by the seat's generation.
+  static void* context_of(Seat& seat) {
+    return reinterpret_cast<std::byte*>(&seat) + seat.generation % sizeof(Seat);
+  }
+  // The seat behind a context; null: none of this process, or another communicator has it now.
   Seat* own(void* context) {
-    const auto at = reinterpret_cast<std::uintptr_t>(context);
-    const auto first = reinterpret_cast<std::uintptr_t>(seats_.data());
-    return at >= first && at < first + sizeof(seats_) ? static_cast<Seat*>(context) : nullptr;
+    const std::uintptr_t at =
+        reinterpret_cast<std::uintptr_t>(context) - reinterpret_cast<std::uintptr_t>(seats_.data());
+    if (at >= sizeof(seats_)) return nullptr;
+    Seat& seat = seats_[at / sizeof(Seat)];
+    return context == context_of(seat) ? &seat : nullptr;
   }
 
   CallOrder& order() { return order_; }

@@ -163,9 +163,10 @@ class ChainsOfWaits {
         continue;
       }
       if (is_stuck(*awaited)) return void(add_stuck(next, seconds));
-      // Outside of this call: perhaps it waits in another communicator.
+      // Outside of this call: perhaps it waits in another communicator. An enqueued kernel that
+      // has not begun waits only for what was called before it.
       const bool outside = is_outside(*awaited, *rank);
-      const auto elsewhere = wait_elsewhere(next, outside);
+      const auto elsewhere = wait_elsewhere(next, outside && !is_enqueued(*awaited));
       if (!elsewhere) {
         Blame& blame = add(next, outside ? Blame::kNotEntered : Blame::kLate, seconds);
         if (blame.text.empty()) blame.text = call_text(*rank) + instead_of(*awaited);
@@ -186,7 +187,7 @@ class ChainsOfWaits {
 
   // The stream of a watched rank whose kernel has not begun may hold one of another communicator.
   static bool is_outside(const RankView& awaited, const RankView& waiter) {
-    if (waiter.in_message) return true;
+    if (waiter.in_message) return !is_enqueued(awaited);
     if (!awaited.watched || !waiter.watched) return awaited.call < waiter.call;
     return awaited.call < point_of(waiter);
   }

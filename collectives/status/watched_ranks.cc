@@ -249,6 +249,8 @@ bool is_before(const RankView& first, const RankView& second) {
 
 bool is_unseen(const RankView& rank) { return rank.watched && rank.watched->phase == "unseen"; }
 
+bool is_enqueued(const RankView& rank) { return rank.watched && rank.watched->phase == "enqueued"; }
+
 std::uint64_t point_of(const RankView& rank) { return std::min(rank.finished + 1, rank.call); }
 
 std::string instead_of(const RankView& rank) {
@@ -256,7 +258,7 @@ std::string instead_of(const RankView& rank) {
   if (is_stuck(rank))
     return rank.watched->network_peer < 0 ? " (its kernel has not ended)"
                                           : fmt::format(" ({})", network_text(rank));
-  if (rank.watched->phase == "enqueued") return " (its kernel has not begun)";
+  if (is_enqueued(rank)) return " (its kernel has not begun)";
   const auto newest = rank.watched->calls.find(rank.call);
   return newest == rank.watched->calls.end()
              ? ""

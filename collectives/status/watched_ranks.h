@@ -53,6 +53,8 @@ std::vector<OtherCall> other_calls(const CommunicatorView& communicator);
 bool is_before(const RankView& first, const RankView& second);
 // NCCL does not tell when its call runs and ends.
 bool is_unseen(const RankView& rank);
+// Its oldest call is enqueued on the GPU, and the kernel has not begun.
+bool is_enqueued(const RankView& rank);
 // True if its kernel waits, and no other rank is less far. Call await_watched() before.
 bool is_stuck(const RankView& rank);
 

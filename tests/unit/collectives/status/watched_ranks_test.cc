@@ -137,13 +137,15 @@ TEST(WatchedRanks, WaitForTheOneThatIsLeastFarHoweverFarAheadOthersEnqueue) {
 
 // Rank 0's kernel of communicator 1 waits for rank 1's, which is enqueued; a kernel of rank 1 in
 // communicator 0 waits for rank 0, which has not entered that call.
-std::vector<Blame> blamed_of_two(std::uint64_t order_of_running, std::uint64_t order_of_enqueued) {
+std::vector<Blame> blamed_of_two(std::uint64_t order_of_running, std::uint64_t order_of_enqueued,
+                                 bool by_message = false) {
   JobView job;
   job.communicators.resize(2);
   for (CommunicatorView& communicator : job.communicators) communicator.size = 2;
   job.communicators[0].ranks = {idle_rank(0, 11), watched_rank(1, 12, "in_kernel", 2)};
-  job.communicators[1].ranks = {watched_rank(0, 12, "in_kernel", 3),
-                                watched_rank(1, 12, "enqueued")};
+  job.communicators[1].ranks = {
+      by_message ? messages_of(0, {{1, {7, 6, 7, 6}}}) : watched_rank(0, 12, "in_kernel", 3),
+      watched_rank(1, 12, "enqueued")};
   job.communicators[0].ranks[1].watched->order = order_of_running;
   job.communicators[1].ranks[1].watched->order = order_of_enqueued;
   find_awaited(&job);
@@ -151,14 +153,16 @@ std::vector<Blame> blamed_of_two(std::uint64_t order_of_running, std::uint64_t o
 }
 
 TEST(WatchedRanks, WaitBehindAKernelOfAnotherCommunicatorOnlyIfThatWasCalledBefore) {
-  const auto behind = blamed_of_two(7, 8);
-  ASSERT_FALSE(behind.empty());
-  EXPECT_EQ(behind[0].kind, Blame::kCycle) << behind[0].text;
-  const auto blocked = blamed_of_two(8, 7);
-  ASSERT_FALSE(blocked.empty());
-  EXPECT_EQ(blocked[0].kind, Blame::kLate) << blocked[0].text;
-  EXPECT_EQ(blocked[0].rank, 1);
-  EXPECT_EQ(blocked[0].waiters, 2);
+  for (const bool by_message : {false, true}) {
+    const auto behind = blamed_of_two(7, 8, by_message);
+    ASSERT_FALSE(behind.empty());
+    EXPECT_EQ(behind[0].kind, Blame::kCycle) << behind[0].text;
+    const auto blocked = blamed_of_two(8, 7, by_message);
+    ASSERT_FALSE(blocked.empty());
+    EXPECT_EQ(blocked[0].kind, Blame::kLate) << blocked[0].text;
+    EXPECT_EQ(blocked[0].rank, 1);
+    EXPECT_EQ(blocked[0].waiters, 2);
+  }
 }
 
 TEST(WatchedRanks, WaitForAKernelThatHasNotBegun) {

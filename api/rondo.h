@@ -111,7 +111,8 @@ ncclResult_t rondoBarrier(ncclComm_t comm, cudaStream_t stream);
  * divides by `leaves`. In place: recvbuff is where this rank's result would be in its first leaf. A
  * NaN is a NaN; its payload is not defined. On GPUs the bits are those of host memory. There the
  * call waits on the host until all ranks have told each other their leaves, also in a capture, so
- * one thread with several ranks makes their calls in a group.
+ * one thread with several ranks makes their calls in a group. Where a group has such calls of
+ * several communicators, their ranks all group them alike.
  *
  * Cost: a rank adds up the subtrees that it holds whole, and sends one sum for each: one if n is a
  * power of two and first a multiple of it, 2 log2(n) at most. */

@@ -3,8 +3,10 @@
 //
 // The ranks first tell each other which leaves they hold, on the host: what a rank receives depends
 // on it. A group is cut there: what stands before an ordered call is enqueued, then its leaves are
-// agreed on, then it is enqueued. So a rank in a group waits for no call that another rank makes
-// only after the one before. Messages, puts and signals come last, as in every group.
+// agreed on, then it is enqueued. So within a communicator a rank in a group waits for no call that
+// another rank makes only after the one before. Of several communicators the group's next ordered
+// calls are agreed on together: ranks that share two of them put their ordered calls into groups
+// alike. Messages, puts and signals come last, as in every group.
 //
 // Guarantees: calls and their order are those of gpu::enqueue_together(). Leaves that do not make
 // up the tree are the same error on all ranks, which go on: also with the group's other calls, of

@@ -37,6 +37,7 @@ inline __device__ __noinline__ void refuse() {
 
 inline __device__ uint32_t thread_index() { return threadIdx.x; }
 inline __device__ uint32_t thread_count() { return blockDim.x; }
+inline __device__ int count_bits(uint32_t word) { return __popc(word); }
 inline __device__ void sync_cta() { __syncthreads(); }
 inline __device__ void sync_lanes(uint32_t lanes) { __syncwarp(lanes); }
 template <class T>
@@ -144,6 +145,22 @@ struct ncclCoopTile {  // aligned threads of a warp
   }
   __device__ void sync() { rondo_device::sync_lanes(laneMask()); }
 };
+struct ncclCoopLanes {  // some threads of a warp
+  uint32_t lmask;
+  __device__ constexpr ncclCoopLanes(uint32_t lanes = ~0u) : lmask(lanes) {}
+  __device__ int thread_rank() const {
+    return rondo_device::count_bits(lmask & ((1u << rondo_device::thread_index() % 32) - 1));
+  }
+  __device__ int size() const { return rondo_device::count_bits(lmask); }
+  __device__ int num_threads() const { return size(); }
+  __device__ void sync() { rondo_device::sync_lanes(lmask); }
+};
+template <int kThreads>
+__device__ uint32_t ncclCoopGetLaneMask(ncclCoopTile<kThreads> coop) {
+  return coop.laneMask();
+}
+inline __device__ uint32_t ncclCoopGetLaneMask(ncclCoopLanes coop) { return coop.lmask; }
+inline __device__ uint32_t ncclCoopGetLaneMask(ncclCoopCta) { return ~0u; }
 using ncclCoopThread = ncclCoopTile<1>;
 using ncclCoopWarp = ncclCoopTile<32>;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nccl_device_lsa.h: teams, addresses and barriers of ranks that load and store each other's
- * memory, for kernels. Included by nccl_device_code.h, which says how to use it. */
+/* nccl_device_lsa.h: teams, addresses (ncclSymPtr too) and barriers of ranks that load and store
+ * each other's memory, for kernels. Included by nccl_device_code.h, which says how to use it. */
 #ifndef NCCL_DEVICE_LSA_H_
 #define NCCL_DEVICE_LSA_H_
 
@@ -41,6 +41,23 @@ NCCL_HOST_DEVICE_INLINE ncclTeam ncclTeamInnerFactor(ncclTeam team, int size) {
 }
 NCCL_HOST_DEVICE_INLINE ncclTeam ncclTeamOuterFactor(ncclTeam team, int size) {
   return {team.nRanks / size, team.rank / size, team.stride * size};
+}
+// Of two teams that both hold this rank: whether rank `rank` of b is in a, and its number there.
+NCCL_HOST_DEVICE_INLINE bool ncclTeamRankIsMember(ncclTeam a, ncclTeam b, int rank) {
+  const int away = (rank - b.rank) * b.stride;  // from this rank, in ranks of the communicator
+  const int in_a = a.rank + away / a.stride;
+  return away % a.stride == 0 && in_a >= 0 && in_a < a.nRanks;
+}
+NCCL_HOST_DEVICE_INLINE int ncclTeamRankToTeam(ncclTeam a, ncclTeam b, int rank) {
+  return a.rank + (rank - b.rank) * b.stride / a.stride;
+}
+// The n-th rank of `all` that is not in `some`, whose ranks are all in `all`.
+NCCL_HOST_DEVICE_INLINE int ncclTeamRankInDifference(ncclTeam all, ncclTeam some, int n) {
+  const int step = some.stride / all.stride;
+  const int behind_first = n - (all.rank - some.rank * step);
+  if (behind_first < 0) return n;
+  const int before = step == 1 ? some.nRanks : behind_first / (step - 1) + 1;  // of `some`
+  return n + (before < some.nRanks ? before : some.nRanks);
 }
 
 // ---- Addresses -------------------------------------------------------------------------------
@@ -115,6 +132,66 @@ inline __device__ void* ncclGetResourceBufferMultimemPointer(const ncclDevComm& 
 inline __device__ void* ncclGetResourceBufferLsaMultimemPointer(const ncclDevComm& comm,
                                                                 ncclDevResourceHandle handle) {
   return ncclGetResourceBufferMultimemPointer(comm, handle, comm.lsaMultimem);
+}
+// A T in a window: its addresses in the memory of this rank and of others.
+template <class T>
+struct ncclSymPtr {
+  using ElementType = T;
+  ncclWindow_t window;
+  size_t offset;  // in bytes
+
+  NCCL_HOST_DEVICE_INLINE constexpr ncclSymPtr(ncclWindow_t in = nullptr, size_t at = 0)
+      : window(in), offset(at) {}
+  template <class U>
+  NCCL_HOST_DEVICE_INLINE operator ncclSymPtr<U>() const {
+    return {window, offset};
+  }
+  template <class Count>
+  NCCL_HOST_DEVICE_INLINE ncclSymPtr& operator+=(Count n) {
+    offset += static_cast<size_t>(n) * sizeof(T);  // negative numbers wrap to the right offset
+    return *this;
+  }
+  template <class Count>
+  NCCL_HOST_DEVICE_INLINE ncclSymPtr& operator-=(Count n) {
+    offset -= static_cast<size_t>(n) * sizeof(T);
+    return *this;
+  }
+
+  __device__ T* localPtr() const { return at(ncclGetLocalPointer(window, offset)); }
+  __device__ T* lsaPtr(int peer) const { return at(ncclGetLsaPointer(window, offset, peer)); }
+  __device__ T* peerPtr(int peer) const { return at(ncclGetPeerPointer(window, offset, peer)); }
+  __device__ T* peerPtr(ncclTeam team, int peer) const {
+    return at(ncclGetPeerPointer(window, offset, team, peer));
+  }
+  __device__ T* multimemPtr(ncclMultimemHandle memory) const {
+    return at(ncclGetMultimemPointer(window, offset, memory));
+  }
+  __device__ T* lsaMultimemPtr(const ncclDevComm& comm) const {
+    return at(ncclGetLsaMultimemPointer(window, offset, comm));
+  }
+
+ private:
+  static __device__ T* at(void* address) { return static_cast<T*>(address); }
+};
+template <class T, class Count>
+NCCL_HOST_DEVICE_INLINE ncclSymPtr<T> operator+(ncclSymPtr<T> pointer, Count n) {
+  return pointer += n;
+}
+template <class T, class Count>
+NCCL_HOST_DEVICE_INLINE ncclSymPtr<T> operator-(ncclSymPtr<T> pointer, Count n) {
+  return pointer -= n;
+}
+template <class T>
+NCCL_HOST_DEVICE_INLINE ptrdiff_t operator-(ncclSymPtr<T> a, ncclSymPtr<T> b) {
+  return static_cast<ptrdiff_t>(a.offset - b.offset) / static_cast<ptrdiff_t>(sizeof(T));
+}
+template <class T>
+NCCL_HOST_DEVICE_INLINE bool operator==(ncclSymPtr<T> a, ncclSymPtr<T> b) {
+  return a.window == b.window && a.offset == b.offset;
+}
+template <class T>
+NCCL_HOST_DEVICE_INLINE bool operator!=(ncclSymPtr<T> a, ncclSymPtr<T> b) {
+  return !(a == b);
 }
 
 // ---- Barriers of the Lsa team ----------------------------------------------------------------

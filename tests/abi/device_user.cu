@@ -39,6 +39,12 @@ __global__ void copy_by_multicast(ncclWindow_t input, ncclWindow_t output, ncclD
   barrier.sync(ncclCoopCta(), cuda::memory_order_relaxed);
   T* from = static_cast<T*>(ncclGetPeerPointer(input, 0, ncclTeamWorld(comm), comm.rank));
   static_cast<T*>(ncclGetLsaMultimemPointer(output, 0, comm))[threadIdx.x] = from[threadIdx.x];
+  const ncclTeam lsa = ncclTeamLsa(comm), rail = ncclTeamRail(comm);
+  ncclSymPtr<T> at = ncclSymPtr<T>(output, 64) + threadIdx.x;
+  at += 1;
+  if (ncclTeamRankIsMember(lsa, rail, 0) && ncclCoopLanes(3u).thread_rank() == 0)
+    *(at - 1).lsaPtr(ncclTeamRankToTeam(lsa, rail, rail.rank)) = *at.peerPtr(lsa, 0);
+  *at.lsaMultimemPtr(comm) = *at.localPtr() + ncclTeamRankInDifference(ncclTeamWorld(comm), lsa, 0);
 }
 
 __global__ void sum_and_exchange(ncclWindow_t input, float* output, ncclLLA2AHandle slots,

@@ -15,7 +15,8 @@ struct WindowSums {
   ncclDevComm comm;
   ncclWindow_t window;
   std::uint32_t round;
-  std::size_t sums_at;  // in the window
+  std::size_t sums_at;    // in the window
+  bool multimem = false;  // of the barrier
 
   static std::uint32_t value(int rank, std::uint32_t round, unsigned i) {
     return static_cast<std::uint32_t>(rank) * 100'000 + round * 1000 + i;
@@ -24,13 +25,14 @@ struct WindowSums {
     const unsigned cta = device::cta_index(), threads = device::thread_count();
     const unsigned me = cta * threads + device::thread_index();
     const unsigned next = cta * threads + (device::thread_index() + 1) % threads;
-    ncclLsaBarrierSession<ncclCoopCta> barrier(ncclCoopCta(), comm, ncclTeamTagLsa(), cta);
+    ncclLsaBarrierSession<ncclCoopCta> barrier(ncclCoopCta(), comm, ncclTeamTagLsa(), cta,
+                                               multimem);
     const auto words = [](void* at) { return static_cast<std::uint32_t*>(at); };
     device::store(words(ncclGetLocalPointer(window, 0)) + me, value(comm.rank, round, me));
     barrier.sync(ncclCoopCta(), ::cuda::memory_order_acq_rel);
     std::uint32_t sum = 0;
     for (int peer = 0; peer < comm.lsaSize; ++peer)
-      sum += device::load(words(ncclGetLsaPointer(window, 0, peer)) + next);
+      sum += device::load((ncclSymPtr<std::uint32_t>(window) + next).lsaPtr(peer));
     device::store(words(ncclGetLocalPointer(window, sums_at)) + next, sum);
     barrier.sync(ncclCoopCta(), ::cuda::memory_order_acq_rel);
   }
@@ -88,10 +90,11 @@ class ApiWindow {
     return found;
   }
 
-  void launch(const ncclDevComm& comm, std::uint32_t round) {
-    EXPECT_EQ(simt::TestDevice::launch("window_sums", {.ctas = kCtas, .threads = kThreads},
-                                       seat_.stream, WindowSums{comm, handle_, round, kHalf}),
-              kGpuSuccess);
+  void launch(const ncclDevComm& comm, std::uint32_t round, bool multimem = false) {
+    EXPECT_EQ(
+        simt::TestDevice::launch("window_sums", {.ctas = kCtas, .threads = kThreads}, seat_.stream,
+                                 WindowSums{comm, handle_, round, kHalf, multimem}),
+        kGpuSuccess);
   }
   void check(std::uint32_t round, int first, int ranks) {
     memory_.get(seat_.stream);
@@ -103,8 +106,8 @@ class ApiWindow {
       ASSERT_EQ(got, want) << "element " << i << " of rank " << seat_.rank;
     }
   }
-  void sum(const ncclDevComm& comm, std::uint32_t round) {
-    launch(comm, round);
+  void sum(const ncclDevComm& comm, std::uint32_t round, bool multimem = false) {
+    launch(comm, round, multimem);
     check(round, seat_.rank - comm.lsaRank, comm.lsaSize);
   }
 

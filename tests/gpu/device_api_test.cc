@@ -3,9 +3,13 @@
 // placement and layout of NCCL's versions, and through everything that happens to a communicator.
 #include "tests/gpu/device_api.h"
 
+#include <algorithm>
+#include <set>
+
 #include "api/device_layouts.h"
 #include "kernels/cuda/device_multicast.h"
 #include "tests/gpu/cliques.h"
+#include "tests/gpu/multicast_accesses.h"
 #include "tests/support/waits.h"
 
 namespace rondo::test {
@@ -169,6 +173,46 @@ TEST(DeviceApiVersions, AreWrittenAsTheirHeadersLayThemOut) {
   });
 }
 
+// Kernels of headers without an abort word may wait in this memory as long as the process lives.
+TEST(DeviceApiVersions, KeepTheMemoryOfKernelsThatAbortDoesNotEnd) {
+  run_job(as_processes(2, Gpus::kOneEach), [](NcclRank& seat) {
+    const auto is_mapped = [](const void* at) {
+      GpuPointer info;
+      return gpu_api()->pointer_info(&info, at) == kGpuSuccess && info.kind == GpuMemory::kDevice;
+    };
+    // A communicator for a header of this layout: aborts it, and returns what its kernels used.
+    const auto used_by = [&](const api::DeviceLayout& layout) {
+      std::vector<const void*> used;
+      const ncclComm_t all = seat.comm;
+      EXPECT_EQ(ncclCommSplit(all, 0, seat.rank, &seat.comm, nullptr), ncclSuccess);
+      ApiWindow window(seat);
+      const Bytes wanted = requirements_of(layout);
+      Bytes made(512);
+      EXPECT_EQ(ncclDevCommCreate(seat.comm,
+                                  reinterpret_cast<const ncclDevCommRequirements*>(wanted.data()),
+                                  reinterpret_cast<ncclDevComm*>(made.data())),
+                ncclSuccess);
+      const ncclDevComm comm = read_by(layout, made);
+      for (const char* base :
+           {comm.resourceWindow_inlined.lsaFlatBase, window.record().lsaFlatBase})
+        for (const std::uint64_t stride : {0, 1}) used.push_back(base + (stride << 32));
+      used.push_back(comm.resourceWindow);
+      EXPECT_TRUE(std::all_of(used.begin(), used.end(), is_mapped));
+      EXPECT_TRUE(seat.board.meet());
+      EXPECT_EQ(ncclCommAbort(seat.comm), ncclSuccess);
+      (void)window.release();
+      seat.comm = all;
+      return used;
+    };
+    ASSERT_EQ(api::kDeviceLayouts[1].abort_flag, api::DeviceLayout::kNone);
+    ASSERT_NE(api::kDeviceLayouts[2].abort_flag, api::DeviceLayout::kNone);
+    const std::vector<const void*> old = used_by(api::kDeviceLayouts[1]);
+    const std::vector<const void*> newer = used_by(api::kDeviceLayouts[2]);
+    ASSERT_TRUE(wait_until([&] { return std::none_of(newer.begin(), newer.end(), is_mapped); }));
+    EXPECT_TRUE(std::all_of(old.begin(), old.end(), is_mapped));
+  });
+}
+
 // Divisions of kernels: x / y is the high word of x * reciprocal32(y), or one more.
 TEST(DeviceApiVersions, GiveReciprocalsThatDivide) {
   EXPECT_EQ(api::reciprocal32(1), 0u);
@@ -177,7 +221,55 @@ TEST(DeviceApiVersions, GiveReciprocalsThatDivide) {
   EXPECT_EQ(api::reciprocal32(8), 1u << 29);
 }
 
-// ---- Resources -------------------------------------------------------------------------------
+// ---- Teams, pointers, resources --------------------------------------------------------------
+
+// Against sets of ranks.
+TEST(DeviceApiTeams, ConvertRanks) {
+  constexpr int kRanks = 24;
+  std::vector<ncclTeam> teams;
+  for (const int stride : {1, 2, 3, 4, 6})
+    for (int n = 1; n <= 4; ++n)
+      for (int rank = 0; rank < n; ++rank) teams.push_back({n, rank, stride});
+  const auto in_world = [](ncclTeam team, int rank) {
+    return kRanks / 2 + (rank - team.rank) * team.stride;  // this rank is in the middle
+  };
+  const auto set_of = [&](ncclTeam team) {
+    std::set<int> ranks;
+    for (int r = 0; r < team.nRanks; ++r) ranks.insert(in_world(team, r));
+    return ranks;
+  };
+  int subsets = 0;
+  for (const ncclTeam a : teams)
+    for (const ncclTeam b : teams) {
+      const std::set<int> in_a = set_of(a), in_b = set_of(b);
+      for (int r = 0; r < b.nRanks; ++r) {
+        const bool is_member = in_a.count(in_world(b, r)) != 0;
+        ASSERT_EQ(ncclTeamRankIsMember(a, b, r), is_member);
+        if (!is_member) continue;
+        ASSERT_EQ(in_world(a, ncclTeamRankToTeam(a, b, r)), in_world(b, r));
+      }
+      if (!std::includes(in_a.begin(), in_a.end(), in_b.begin(), in_b.end())) continue;
+      if (b.stride % a.stride != 0) continue;  // of one rank
+      ++subsets;
+      int n = 0;
+      for (int r = 0; r < a.nRanks; ++r) {
+        if (in_b.count(in_world(a, r)) != 0) continue;
+        ASSERT_EQ(ncclTeamRankInDifference(a, b, n++), r);
+      }
+    }
+  EXPECT_GT(subsets, 100);
+}
+
+TEST(DeviceApiSymPtr, CountsInElements) {
+  const ncclSymPtr<double> begin(nullptr, 64);
+  ncclSymPtr<double> at = begin + 5;
+  EXPECT_EQ(at.offset, 64 + 5 * sizeof(double));
+  at += -2;
+  EXPECT_EQ(at - begin, 3);
+  EXPECT_EQ(begin - at, -3);
+  EXPECT_TRUE((at -= 3u) == begin);
+  EXPECT_EQ(ncclSymPtr<float>(begin + 1).offset, 72u);
+}
 
 TEST(DeviceApiResources, LieApartAndAligned) {
   run_job(as_processes(2, Gpus::kOneEach), [](NcclRank& seat) {
@@ -267,103 +359,25 @@ TEST(DeviceApiMultimem, StoresIntoAllWindows) {
   });
 }
 
-// ---- Lifetime --------------------------------------------------------------------------------
-
-TEST(DeviceApiLife, ContinuesAfterASuspension) {
-  run_job(as_processes(2, Gpus::kOneEach), [](NcclRank& seat) {
-    ApiWindow window(seat);
-    const ncclDevCommRequirements wanted = barriers_wanted();
-    ncclDevComm comm;
-    NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
-    window.sum(comm, 1);
-    ASSERT_TRUE(seat.board.meet());
-    NCCL_OK(ncclCommSuspend(seat.comm, NCCL_SUSPEND_MEM));
-    NCCL_OK(ncclCommResume(seat.comm));
-    EXPECT_EQ(*comm.abortFlag, 0u);
-    window.sum(comm, 2);
-    ASSERT_TRUE(seat.board.meet());
-  });
-}
-
-// More windows from before than the ranks try at once. Each rank is a team of its own, since the
-// emulated GPU has too few addresses for strides.
-TEST(DeviceApiLife, SumsManyWindowsFromBefore) {
-  run_job(as_processes(2, Gpus::kOneEach, {{"RONDO_SIMT", "p2p=none"}}), [](NcclRank& seat) {
-    std::vector<std::unique_ptr<ApiWindow>> windows;
-    for (int i = 0; i < 70; ++i) windows.push_back(std::make_unique<ApiWindow>(seat));
-    windows[3].reset();
-    const ncclDevCommRequirements wanted = barriers_wanted();
-    ncclDevComm comm;
-    NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
-    for (const unsigned w : {0u, 31u, 32u, 69u}) windows[w]->sum(comm, w);
-    ASSERT_TRUE(seat.board.meet());
-  });
-}
-
-// Rank 1 has died, or never comes: rank 0's kernel waits until the communicator is aborted.
-TEST(DeviceApiLife, AbortEndsBarriersThatWait) {
-  for (const bool dies : {false, true}) {
-    Job job = as_processes(2, Gpus::kOneEach);
-    RankProcesses ranks(job, [=](NcclRank& seat) {
-      {
-        ApiWindow window(seat);
-        const ncclDevCommRequirements wanted = barriers_wanted();
-        ncclDevComm comm;
-        NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
-        ASSERT_TRUE(seat.board.meet());
-        if (seat.rank == 1 && dies) _exit(0);
-        if (seat.rank == 0) {
-          window.launch(comm, 1);
-          EXPECT_EQ(gpu_api()->query_stream(seat.stream), kGpuNotReady);
-        }
-        NCCL_OK(ncclCommAbort(seat.comm));
-        seat.comm = nullptr;
-        GPU_OK(gpu_api()->synchronize_stream(seat.stream));
-      }
-      seat.report(Error{StatusCode::kSuccess, "ended"});
-    });
-    ASSERT_TRUE(ranks.wait_reports(dies ? std::set<int>{1} : std::set<int>{}));
-  }
-}
-
-// Kernels of headers without an abort word may wait in this memory as long as the process lives.
-TEST(DeviceApiLife, KeepsTheMemoryOfKernelsThatAbortDoesNotEnd) {
-  run_job(as_processes(2, Gpus::kOneEach), [](NcclRank& seat) {
-    const auto is_mapped = [](const void* at) {
-      GpuPointer info;
-      return gpu_api()->pointer_info(&info, at) == kGpuSuccess && info.kind == GpuMemory::kDevice;
-    };
-    // A communicator for a header of this layout: aborts it, and returns what its kernels used.
-    const auto used_by = [&](const api::DeviceLayout& layout) {
-      std::vector<const void*> used;
-      const ncclComm_t all = seat.comm;
-      EXPECT_EQ(ncclCommSplit(all, 0, seat.rank, &seat.comm, nullptr), ncclSuccess);
+// Arrivals are added to the counters of all ranks at once, in turns with those that store to each.
+TEST(DeviceApiMultimem, BarriersMeet) {
+  for (const char* mode : {"mode=seed", "mode=weak"}) {
+    const Environment set{{"NCCL_NVLS_ENABLE", "1"}, {"RONDO_SIMT", mode}};
+    run_job(as_processes(3, Gpus::kOneEach, set), [](NcclRank& seat) {
       ApiWindow window(seat);
-      const Bytes wanted = requirements_of(layout);
-      Bytes made(512);
-      EXPECT_EQ(ncclDevCommCreate(seat.comm,
-                                  reinterpret_cast<const ncclDevCommRequirements*>(wanted.data()),
-                                  reinterpret_cast<ncclDevComm*>(made.data())),
-                ncclSuccess);
-      const ncclDevComm comm = read_by(layout, made);
-      for (const char* base :
-           {comm.resourceWindow_inlined.lsaFlatBase, window.record().lsaFlatBase})
-        for (const std::uint64_t stride : {0, 1}) used.push_back(base + (stride << 32));
-      used.push_back(comm.resourceWindow);
-      EXPECT_TRUE(std::all_of(used.begin(), used.end(), is_mapped));
-      EXPECT_TRUE(seat.board.meet());
-      EXPECT_EQ(ncclCommAbort(seat.comm), ncclSuccess);
-      (void)window.release();
-      seat.comm = all;
-      return used;
-    };
-    ASSERT_EQ(api::kDeviceLayouts[1].abort_flag, api::DeviceLayout::kNone);
-    ASSERT_NE(api::kDeviceLayouts[2].abort_flag, api::DeviceLayout::kNone);
-    const std::vector<const void*> old = used_by(api::kDeviceLayouts[1]);
-    const std::vector<const void*> newer = used_by(api::kDeviceLayouts[2]);
-    ASSERT_TRUE(wait_until([&] { return std::none_of(newer.begin(), newer.end(), is_mapped); }));
-    EXPECT_TRUE(std::all_of(old.begin(), old.end(), is_mapped));
-  });
+      ncclDevCommRequirements wanted = barriers_wanted();
+      wanted.lsaMultimem = true;
+      ncclDevComm comm;
+      NCCL_OK(ncclDevCommCreate(seat.comm, &wanted, &comm));
+      const std::uint64_t before = multicast_accesses();
+      for (std::uint32_t round = 0; round < 8; ++round) {
+        window.sum(comm, round, round % 3 != 2);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+      EXPECT_EQ(multicast_accesses() - before, 6 * 2 * ApiWindow::kCtas);
+      ASSERT_TRUE(seat.board.meet());
+    });
+  }
 }
 
 }  // namespace

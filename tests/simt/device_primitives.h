@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/simt_multicast_hooks.h"
 
 #define __device__
 #define __host__
@@ -40,6 +41,7 @@ using emulated::Scope;
 
 inline std::uint32_t thread_index() { return emulated::thread_index(); }
 inline std::uint32_t thread_count() { return emulated::thread_count(); }
+inline int count_bits(std::uint32_t word) { return __builtin_popcount(word); }
 inline void sync_cta() { emulated::barrier(); }
 inline void sync_lanes(std::uint32_t /*lanes*/) { emulated::sync_warp(); }
 template <class T>
@@ -66,7 +68,9 @@ inline void store_system(std::uint32_t* at, std::uint32_t value, cuda::memory_or
   else
     emulated::store_relaxed<Scope::kSystem>(at, value);
 }
-inline void add_to_all(std::uint32_t*, std::uint32_t, bool) { refuse(); }
+inline void add_to_all(std::uint32_t* at, std::uint32_t value, bool release) {
+  rondo::simt::multicast_add(at, value, release);
+}
 inline std::uint64_t cycles() { return emulated::timer_ns(); }
 inline void pause() { emulated::spin(); }
 

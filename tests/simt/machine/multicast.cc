@@ -27,7 +27,7 @@ Thread& self() { return *Worker::running(); }
 Worker& worker() { return *self().cta.worker; }
 
 // Addresses of the bytes in every device's memory, in random order.
-std::vector<std::byte*> places(const void* pointer, const char* verb) {
+std::vector<std::byte*> places(const void* pointer, const char* verb, unsigned bytes = kUnit) {
   accesses.fetch_add(1, std::memory_order_relaxed);
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
   const std::string access = fmt::format("{} {:#x} of multicast memory", verb, address);
@@ -36,7 +36,7 @@ std::vector<std::byte*> places(const void* pointer, const char* verb) {
     refuse(Violation::kBadAccess, fmt::format("{} {:#x}, no multicast memory", verb, address));
   if (found->freed.load(std::memory_order_relaxed))
     refuse(Violation::kUseAfterFree, access + ", which was unmapped");
-  if (address % kUnit != 0 || !found->holds(address, kUnit))
+  if (address % bytes != 0 || !found->holds(address, bytes))
     refuse(Violation::kBadAccess, access + ", which is not aligned, or outside");
   const MulticastObject& object = *found->multicast;
   const std::uint32_t added = object.added();
@@ -48,7 +48,7 @@ std::vector<std::byte*> places(const void* pointer, const char* verb) {
   std::vector<std::byte*> all;
   for (int d = 0; d < kMaxDevices; ++d) {
     if ((added >> d & 1) == 0) continue;
-    std::byte* const place = object.place(worker().memory(), d, at, kUnit);
+    std::byte* const place = object.place(worker().memory(), d, at, bytes);
     if (place == nullptr)
       refuse(Violation::kBadAccess, fmt::format("{}, where device {} has bound none", access, d));
     all.push_back(place);
@@ -92,6 +92,19 @@ void multicast_store(void* at, const void* from) {
         raw_store(place + word, value, kWhole, Order::kRelaxed);
       }
     });
+}
+
+// The word is a counter that is polled, not data: what fence its readers need is not checked.
+void multicast_add(void* at, std::uint32_t value, bool release) {
+  worker().give_way();
+  WeakMemory* const weak = worker().weak();
+  if (weak != nullptr && release) weak->release(self().memory, Scope::kSystem);
+  for (std::byte* const place : places(at, "adds to", sizeof value)) {
+    if (weak != nullptr) check_reads(self(), place, sizeof value);
+    if (weak != nullptr) weak->settle(self().memory, place, sizeof value);
+    __atomic_fetch_add(reinterpret_cast<std::uint32_t*>(place), value, __ATOMIC_ACQ_REL);
+  }
+  if (weak != nullptr) self().memory.view.forget_seen();
 }
 
 void fence_alias() {

@@ -176,8 +176,13 @@ shm::WatchedMessages::Counts* WatchedComm::counts_of(const Operation& operation)
   const std::int32_t peer = operation.peer.load(std::memory_order_relaxed);
   if (peer < 0 || peer >= shm::WatchedMessages::kRanks || peer == rank()) return nullptr;
   shm::WatchedMessages& messages = *segment_->messages();
-  return operation.call.collective == Collective::kRecv ? &messages.receives[peer]
-                                                        : &messages.sends[peer];
+  if (operation.call.collective == Collective::kRecv) return &messages.receives[peer];
+  return operation.call.collective == Collective::kSend ? &messages.sends[peer] : nullptr;
+}
+
+// A put needs nothing of its target.
+static bool needs_peer(const CallRecord& call) {
+  return call.collective != Collective::kPut && call.collective != Collective::kSignal;
 }
 
 void WatchedComm::count_end(const Operation& operation) {
@@ -381,7 +386,8 @@ void WatchedComm::look(std::int64_t now) {
   }
   store_record(line.call, open->call);
   const std::int32_t peer = open->peer.load(std::memory_order_relaxed);
-  A::store_relaxed(line.waiting_for, peer == rank() ? -1 : peer);  // no rank waits for itself
+  const bool awaits = needs_peer(open->call) && peer != rank();  // no rank waits for itself
+  A::store_relaxed(line.waiting_for, awaits ? peer : -1);
   A::store_relaxed(line.wait_began_ns, quiet_since_ns_);
   show_network(number);
   A::store_release(line.wait_seen_ns, now);

@@ -187,6 +187,28 @@ TEST(WatchPlugin, WaitsForNoMessageToItself) {
   });
 }
 
+// A put needs no call of its target, which waits for nobody before it. A wait for a signal does.
+TEST(WatchPlugin, CountsOneSidedOperationsAsNoMessages) {
+  in_process([] {
+    Nccl nccl;
+    nccl.init();
+    for (const char* function : {"PutSignal", "Signal", "WaitSignal"}) {
+      auto message = Nccl::event_of(abi::kP2p);
+      message.p2p = {function, nullptr, "ncclInt8", 4, 0, 1, nullptr};
+      void* const event = nccl.start(message);
+      nccl.stop(event);
+      void* const kernel = nccl.start(Nccl::event_of(abi::kKernelCh, event));
+      const std::string name = function == std::string("PutSignal") ? "Put" : function;
+      const int awaited = name == "WaitSignal" ? 0 : -1;
+      EXPECT_TRUE(shows([&](const RankView& rank) {
+        return rank.in_message && rank.waits_in.starts_with(name) && rank.waits_for == awaited &&
+               rank.watched->messages.empty();
+      })) << own_rank().doing;
+      nccl.stop(kernel);
+    }
+  });
+}
+
 TEST(WatchPlugin, IgnoresHandlesThatAreLateOrNotItsOwn) {
   in_process([] {
     Nccl nccl;

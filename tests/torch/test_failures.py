@@ -222,6 +222,27 @@ def test_get_error_is_what_ended_the_group(rank, size):
         assert errors_of(group) == {ErrorType.SUCCESS}
 
 
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+@ranks(2)
+def test_aborted_groups_keep_no_threads(rank, size):
+    counts = []
+    for _ in range(12):
+        group = dist.new_group([0, 1])
+        dist.all_reduce(torch.ones(1), group=group, async_op=True).wait()
+        dist.barrier()
+        group.abort()
+        with pytest.raises(RuntimeError):
+            dist.all_reduce(torch.ones(1), group=group, async_op=True).wait()
+        counts.append(threads())
+    ends = time.monotonic() + DEADLINE_SECONDS / 2
+    while threads() > max(counts[:4]):
+        assert time.monotonic() < ends, counts
+        time.sleep(0.01)
+
+
 @ranks(3)
 def test_shrink_group_after_a_rank_has_left(rank, size):
     if rank == 2:

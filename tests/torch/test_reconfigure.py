@@ -196,6 +196,7 @@ def test_handles_that_cannot_be_a_group_are_refused_with_the_reason(member):
 
 
 PROGRAM = """
+import os
 import torch
 import torch.distributed as dist
 dist.init_process_group("gloo", enable_reconfigure=True)
@@ -206,7 +207,8 @@ assert all(handle.startswith("rondo ") for handle in handles), handles
 dist._reconfigure(1, handles[::-1]).wait()
 tensor = torch.tensor([dist.get_rank() + 1])
 dist.all_reduce(tensor)
-print(f"{dist.get_backend()} {rank} is {dist.get_rank()}, sum {tensor.item()}")
+line = f"{dist.get_backend()} {rank} is {dist.get_rank()}, sum {tensor.item()}\\n"
+os.write(1, line.encode())  # print() may write the newline apart, behind the other rank's text
 dist.destroy_process_group()
 """
 

@@ -121,7 +121,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
     ) -> QueuedWork:
         request = ctypes.c_void_p()
         with self._issuing:
-            if self._stream is None:
+            if self._stream is None and self._comm is not None:
                 stream = ctypes.c_void_p()
                 check(lib.rondoStreamCreate(ctypes.byref(stream)))
                 self._stream = stream.value
@@ -299,11 +299,7 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
         comm, self._comm = self._comm, None
         if comm is None or self._made_in != os.getpid():
             return
-        if self._stream is not None:
-            lib.rondoStreamDestroy(self._stream)
-        for work in self._unfinished:
-            work.is_completed()
-        self._unfinished.clear()
+        self._end_stream()
         lib.ncclCommDestroy(comm)
         if self._meeting is not None:
             self._meeting.leave()
@@ -315,11 +311,17 @@ class RondoProcessGroup(Reductions, Moves, Messages, Hooks, dist.ProcessGroup):
             return
         self.run_abort_hooks()
         lib.ncclCommAbort(comm)
+        self._end_stream()  # what is still queued there fails at once
+        if self._meeting is not None:
+            self._meeting.leave()
+
+    def _end_stream(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            lib.rondoStreamDestroy(stream)  # and its thread
         for work in self._unfinished:
             work.is_completed()
         self._unfinished.clear()
-        if self._meeting is not None:
-            self._meeting.leave()
 
     def shrink(self, excluded: list[int], flags: int = 0) -> RondoProcessGroup:
         """The group of the remaining ranks, which all call this; works after a fault."""

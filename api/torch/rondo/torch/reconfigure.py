@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import torch.distributed as dist
 from torch.distributed import DistBackendError
 
-from rondo.library import lib, version
+from rondo.library import version
 from rondo.torch.meeting import Meeting
 from rondo.torch.process_group import RondoProcessGroup
 from rondo.torch.traced import untraced
@@ -126,7 +126,7 @@ class ReconfigurableGroup(RondoProcessGroup):
         place = f"reconfigure/{members[0].number}/{options.uuid}"
         store = self._store_of(members[0], seconds)
         meeting = Meeting(store, rank, len(members), seconds, place)
-        comm = meeting.meet(self._leave_members)
+        comm = meeting.meet(self.abort)
         self._used.add(options.uuid)
         self._rank, self._size = rank, len(members)
         self._use(comm)
@@ -164,12 +164,6 @@ class ReconfigurableGroup(RondoProcessGroup):
             return innermost(self._store)
         host, port = first.store.rsplit(":", 1)
         return dist.TCPStore(host, int(port), is_master=False, timeout=timeout)
-
-    def _leave_members(self) -> None:
-        self.abort()
-        if self._stream is not None:
-            lib.rondoStreamDestroy(self._stream)
-            self._stream = None
 
     def _is_open(self) -> bool:
         return "_comm" in self.__dict__
